@@ -1,0 +1,64 @@
+// Where weights and partitions are kept: named, immutable byte strings.
+//
+// A key is a relative path of segments [A-Za-z0-9._=-] that are neither "." nor ".." ("jobs/1/rounds/3/global.safetensors").
+// An object appears as a whole or not at all: what reads a key sees all bytes of one write. parsyn writes every key
+// once; a second write of the same key replaces it as a whole.
+//
+// Thread-safety: every method may be called from any thread, several at once.
+// Lifetime: readers and writers may outlive other objects' removal, but not the store.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parsyn/bytes.hpp"
+
+namespace parsyn {
+
+struct ObjectInfo {
+  std::string key;
+  std::uint64_t bytes = 0;
+  std::string sha256;  ///< Lower-case hex of the whole object, as `sha256sum` prints it.
+  std::string etag;    ///< Opaque version tag, quoted, as an HTTP ETag.
+};
+
+/// Collects an object; nothing is visible before commit(). Destroying it without commit leaves nothing behind.
+class ObjectWriter : public ByteSink {
+ public:
+  /// Makes the object visible and durable. Call once. Throws Error: io.
+  virtual ObjectInfo commit() = 0;
+};
+
+class ObjectStore {
+ public:
+  virtual ~ObjectStore() = default;
+
+  /// Throws Error: invalid_argument (the key), io.
+  virtual std::unique_ptr<ObjectWriter> create(std::string_view key) = 0;
+  /// Throws Error: not_found, invalid_argument, io.
+  virtual std::unique_ptr<ByteSource> open(std::string_view key) const = 0;
+  /// Throws like open.
+  virtual ObjectInfo stat(std::string_view key) const = 0;
+  /// All keys that start with `prefix`, sorted.
+  virtual std::vector<std::string> list(std::string_view prefix) const = 0;
+  /// Removing what is not there is fine.
+  virtual void remove(std::string_view key) = 0;
+};
+
+/// Throws Error(invalid_argument) that says what is wrong with the key.
+void check_object_key(std::string_view key);
+
+std::shared_ptr<ObjectStore> make_memory_store();
+
+/// Objects are files below `folder`, which is made when it is not there. An object is written beside its place,
+/// flushed, renamed, and its folder flushed.
+std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder);
+
+/// "memory:" or "file:DIR". Throws Error(invalid_argument) for another scheme, by name.
+std::shared_ptr<ObjectStore> open_object_store(const std::string &location);
+
+}  // namespace parsyn
