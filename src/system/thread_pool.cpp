@@ -1,0 +1,97 @@
+#include "system/thread_pool.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+
+namespace parsyn::system {
+
+ThreadPool::ThreadPool(unsigned threads) {
+  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  for (auto &thread : threads_) thread.join();
+}
+
+void ThreadPool::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+  }
+  changed_.notify_one();
+}
+
+void ThreadPool::loop() {
+  for (;;) {
+    std::function<void()> work;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      work = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    work();
+  }
+}
+
+namespace {
+
+/// What one run() shares with its helpers, which may start after run() has returned: hence shared ownership.
+struct Run {
+  explicit Run(std::size_t pieces) : count(pieces) {}
+
+  const std::size_t count;
+  std::mutex mutex;
+  std::condition_variable done;
+  const std::function<void(std::size_t)> *piece = nullptr;  // valid while ended < count
+  std::size_t next = 0;
+  std::size_t ended = 0;
+  std::size_t failed_index = 0;
+  std::exception_ptr failure;
+
+  void work() {
+    for (;;) {
+      std::size_t index = 0;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == count) return;
+        index = next++;
+      }
+      std::exception_ptr thrown;
+      try {
+        (*piece)(index);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      const std::lock_guard lock(mutex);
+      if (thrown && (!failure || index < failed_index)) {
+        failure = thrown;
+        failed_index = index;
+      }
+      if (++ended == count) done.notify_all();
+    }
+  }
+};
+
+}  // namespace
+
+void PoolExecutor::run(std::size_t count, const std::function<void(std::size_t)> &piece) {
+  if (count == 0) return;
+  const auto run = std::make_shared<Run>(count);
+  run->piece = &piece;
+  const std::size_t helpers = std::min<std::size_t>(pool_.size(), count - 1);
+  for (std::size_t i = 0; i < helpers; ++i) pool_.post([run] { run->work(); });
+  run->work();
+  std::unique_lock lock(run->mutex);
+  run->done.wait(lock, [&] { return run->ended == count; });
+  if (run->failure) std::rethrow_exception(run->failure);
+}
+
+}  // namespace parsyn::system

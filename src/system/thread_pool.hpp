@@ -1,0 +1,48 @@
+// A fixed number of threads that run queued functions, and the Executor over them.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "parsyn/aggregator.hpp"
+
+namespace parsyn::system {
+
+/// Thread-safe. Destruction runs what is queued, then joins.
+class ThreadPool {
+ public:
+  explicit ThreadPool(unsigned threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool &) = delete;
+  ThreadPool &operator=(const ThreadPool &) = delete;
+
+  /// `work` must not throw.
+  void post(std::function<void()> work);
+  unsigned size() const { return static_cast<unsigned>(threads_.size()); }
+
+ private:
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;  // guarded by mutex_
+  bool ending_ = false;                      // guarded by mutex_
+  std::vector<std::thread> threads_;
+};
+
+/// Runs pieces on the pool's threads and on the caller's own, so that it cannot wait for itself.
+class PoolExecutor final : public Executor {
+ public:
+  explicit PoolExecutor(ThreadPool &pool) : pool_(pool) {}
+  unsigned concurrency() const override { return pool_.size() + 1; }
+  void run(std::size_t count, const std::function<void(std::size_t)> &piece) override;
+
+ private:
+  ThreadPool &pool_;
+};
+
+}  // namespace parsyn::system
