@@ -1,0 +1,21 @@
+// All of parsyn's contract but parsyn::torch.
+#pragma once
+
+#include "parsyn/aggregator.hpp"
+#include "parsyn/coordinator.hpp"
+#include "parsyn/dataset.hpp"
+#include "parsyn/error.hpp"
+#include "parsyn/http.hpp"
+#include "parsyn/job_config.hpp"
+#include "parsyn/journal.hpp"
+#include "parsyn/limits.hpp"
+#include "parsyn/log.hpp"
+#include "parsyn/object_store.hpp"
+#include "parsyn/partitioner.hpp"
+#include "parsyn/round.hpp"
+#include "parsyn/safetensors.hpp"
+#include "parsyn/state_dict.hpp"
+#include "parsyn/status.hpp"
+#include "parsyn/trainer.hpp"
+#include "parsyn/transport.hpp"
+#include "parsyn/worker.hpp"

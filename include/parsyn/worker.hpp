@@ -1,0 +1,67 @@
+// A worker: asks a coordinator for tasks, trains with the host's Trainer, reports.
+//
+// Thread-safety: every method may be called from any thread.
+// Lifetime: stop() and destruction return within limits::kStopBound plus the time of one training step.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "parsyn/dataset.hpp"
+#include "parsyn/limits.hpp"
+#include "parsyn/log.hpp"
+#include "parsyn/trainer.hpp"
+#include "parsyn/transport.hpp"
+
+namespace parsyn {
+
+struct WorkerOptions {
+  std::unique_ptr<Transport> transport;             ///< Required.
+  std::shared_ptr<TrainerFactory> trainer_factory;  ///< Required.
+  std::filesystem::path cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh temporary one.
+  std::map<std::string, std::shared_ptr<const Examples>> local_data;  ///< By dataset name.
+  LogSink log;
+  std::chrono::milliseconds backoff_first = limits::kBackoffFirst;  ///< Doubled at each try, jittered, without end.
+  std::chrono::milliseconds backoff_max = limits::kBackoffMax;
+  bool finish_task_on_stop = false;  ///< stop() lets the current task end first, however long that takes.
+};
+
+/// What the worker is doing, for a host's own display.
+struct WorkerActivity {
+  Id worker_id = 0;  ///< 0: no session yet.
+  bool connected = false;
+  std::string phase;  ///< "connecting", "waiting", "downloading", "evaluating", "training", "uploading", "stopped"
+  Id job_id = 0;
+  std::uint32_t round = 0;
+  std::uint64_t step = 0;
+  std::uint64_t steps = 0;
+  double examples_per_second = 0;
+};
+
+class Worker {
+ public:
+  /// Starts at once.
+  explicit Worker(WorkerOptions options);
+  ~Worker();
+  Worker(const Worker &) = delete;
+  Worker &operator=(const Worker &) = delete;
+
+  WorkerActivity activity() const;
+  /// Waits until the worker has stopped by itself (its token was revoked, a newer process has its place, another
+  /// protocol version) or by stop(). Returns the reason; empty after stop().
+  std::string wait();
+  /// Like wait, for at most this long; false: still running.
+  bool wait_for(std::chrono::milliseconds timeout);
+  void stop();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace parsyn
