@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "parsyn/limits.hpp"
 #include "parsyn/state_dict.hpp"
 
 namespace parsyn {
@@ -30,7 +31,7 @@ struct Examples {
   std::vector<std::uint64_t> input_shape() const;
   /// x and y by name: what a partition's file holds.
   StateDict to_state_dict() const;
-  /// Throws Error(corrupt_data) when x or y is missing or their first dimensions differ.
+  /// Throws Error(corrupt_data) when x or y is missing, another tensor is there, or their first dimensions differ.
   static Examples from_state_dict(StateDict state);
   /// These examples, in this order. Throws Error(invalid_argument) for an index that is not there.
   Examples select(std::span<const std::uint64_t> indices) const;
@@ -43,6 +44,7 @@ struct DatasetFileOptions {
   std::filesystem::path labels_path;          ///< IDX only; empty: "images-idx3" in the name becomes "labels-idx1".
   DatasetFormat format = DatasetFormat::detect;  ///< By the file's name and first bytes.
   std::string label_column;                   ///< CSV only; empty: a column named "label", else the last one.
+  std::uint64_t bytes_max = limits::kDatasetBytesMax;  ///< Of one file, after unpacking.
 };
 
 /// Reads a file. Throws Error: not_found, corrupt_data (with file, line or offset), invalid_argument, too_large, io.
@@ -61,5 +63,18 @@ struct DatasetShape {
   bool operator==(const DatasetShape &) const = default;
 };
 DatasetShape shape_of(const Examples &examples);
+
+/// One label per example, as partitioners want them. Throws Error(invalid_argument) for targets that are not classes.
+std::vector<std::int64_t> class_labels(const Examples &examples);
+
+struct SplitExamples {
+  Examples training;
+  Examples validation;
+};
+
+/// Takes out a part for validation, as validation_indices() of partitioner.hpp chooses it: a seeded draw of
+/// count x fraction examples, at least one and not all. Both parts keep the file's order.
+/// Throws Error(invalid_argument) for a fraction outside (0, 1) or fewer than two examples.
+SplitExamples split_validation(const Examples &examples, double fraction, std::uint64_t seed);
 
 }  // namespace parsyn

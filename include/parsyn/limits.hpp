@@ -37,6 +37,15 @@ inline constexpr std::uint32_t kTensorRankMax = 16;
 inline constexpr std::uint64_t kUpdateBytesMax = 1ULL << 40;
 inline constexpr std::uint64_t kBlockElements = 1ULL << 18;  ///< One block of one tensor while aggregating.
 
+// Datasets
+inline constexpr std::uint64_t kDatasetBytesMax = 64ULL << 30;  ///< Of one file, after unpacking.
+inline constexpr std::uint64_t kDatasetLineBytesMax = 256ULL << 20;  ///< One record of CSV or JSON Lines.
+inline constexpr std::uint64_t kDatasetExamplesMax = 1ULL << 33;
+
+// Objects
+inline constexpr std::uint32_t kObjectKeyBytesMax = 1'024;
+inline constexpr std::uint32_t kObjectKeySegmentBytesMax = 200;  ///< Leaves room for a temporary file's suffix.
+
 // HTTP
 inline constexpr std::uint64_t kHttpHeaderBytesMax = 64ULL << 10;
 inline constexpr std::uint64_t kHttpJsonBytesMax = 4ULL << 20;
@@ -62,6 +71,8 @@ inline constexpr std::chrono::milliseconds kBackoffMax{20'000};
 static_assert(kLeaseDuration >= 2 * kHeartbeatInterval, "one lost heartbeat must not end a lease");
 static_assert(kProgressInterval <= kHeartbeatInterval);
 static_assert(kPeerHeaderBytesMax <= kSafetensorsHeaderBytesMax);
+static_assert(kDatasetLineBytesMax <= kDatasetBytesMax);
+static_assert(kObjectKeySegmentBytesMax <= kObjectKeyBytesMax);
 static_assert(kPageSizeDefault <= kPageSizeMax);
 
 }  // namespace parsyn::limits

@@ -2,7 +2,8 @@
 //
 // A key is a relative path of segments [A-Za-z0-9._=-] that are neither "." nor ".." ("jobs/1/rounds/3/global.safetensors").
 // An object appears as a whole or not at all: what reads a key sees all bytes of one write. parsyn writes every key
-// once; a second write of the same key replaces it as a whole.
+// once; a second write of the same key replaces it as a whole. A key is not also the folder of others: with "a" stored,
+// "a/b" is a conflict. Keys and segments are bounded by limits.hpp.
 //
 // Thread-safety: every method may be called from any thread, several at once.
 // Lifetime: readers and writers may outlive other objects' removal, but not the store.
@@ -29,7 +30,8 @@ struct ObjectInfo {
 /// Collects an object; nothing is visible before commit(). Destroying it without commit leaves nothing behind.
 class ObjectWriter : public ByteSink {
  public:
-  /// Makes the object visible and durable. Call once. Throws Error: io.
+  /// Makes the object visible and durable. Call once. Throws Error: io, conflict (a second call; a key that is also
+  /// a folder).
   virtual ObjectInfo commit() = 0;
 };
 
@@ -37,13 +39,13 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// Throws Error: invalid_argument (the key), io.
+  /// Throws Error: invalid_argument (the key), conflict, io.
   virtual std::unique_ptr<ObjectWriter> create(std::string_view key) = 0;
   /// Throws Error: not_found, invalid_argument, io.
   virtual std::unique_ptr<ByteSource> open(std::string_view key) const = 0;
   /// Throws like open.
   virtual ObjectInfo stat(std::string_view key) const = 0;
-  /// All keys that start with `prefix`, sorted.
+  /// All keys that start with `prefix`, sorted bytewise. Throws Error: invalid_argument (no key can start so), io.
   virtual std::vector<std::string> list(std::string_view prefix) const = 0;
   /// Removing what is not there is fine.
   virtual void remove(std::string_view key) = 0;
@@ -55,10 +57,12 @@ void check_object_key(std::string_view key);
 std::shared_ptr<ObjectStore> make_memory_store();
 
 /// Objects are files below `folder`, which is made when it is not there. An object is written beside its place,
-/// flushed, renamed, and its folder flushed.
+/// flushed, renamed, and its folder flushed. Opening a store removes unfinished files that are older than this process,
+/// so a folder belongs to one coordinator at a time. A digest that stat() does not know yet is computed by reading.
 std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder);
 
-/// "memory:" or "file:DIR". Throws Error(invalid_argument) for another scheme, by name.
+/// "memory:" or "file:DIR", where DIR is taken as it is: no escapes, no "..". Throws Error(invalid_argument) for another
+/// scheme, by name.
 std::shared_ptr<ObjectStore> open_object_store(const std::string &location);
 
 }  // namespace parsyn

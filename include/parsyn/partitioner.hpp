@@ -43,16 +43,32 @@ std::unique_ptr<Partitioner> make_even_partitioner();
 /// Exactly these partitions; a request must match them in number and examples.
 std::unique_ptr<Partitioner> make_fixed_partitioner(Partitions partitions);
 
+inline constexpr double kDirichletAlphaMin = 1e-6;
+inline constexpr double kDirichletAlphaMax = 1e6;
+
 struct DirichletOptions {
-  double alpha = 0.5;                  ///< Concentration: small is skewed.
-  std::uint64_t examples_min = 1;      ///< Per partition.
+  double alpha = 0.5;              ///< Concentration: small is skewed.
+  std::uint64_t examples_min = 1;  ///< Per partition.
+  bool equal_sizes = false;        ///< Sizes that differ by at most one, the larger first; the skew is of labels only.
 };
 /// For each class, shares over the partitions drawn from Dirichlet(alpha) (Hsu et al. 2019, arXiv 1909.06335).
 /// Ends for every input: what falls short of the minimum is moved from the largest partitions.
+/// Throws Error(invalid_argument) for an alpha outside its bounds.
 std::unique_ptr<Partitioner> make_dirichlet_partitioner(const DirichletOptions &options);
 
 /// Sorts by label, cuts into num_partitions x shards_per_partition shards, deals them out by a seeded shuffle
 /// (McMahan et al. 2017, arXiv 1602.05629, section 3).
 std::unique_ptr<Partitioner> make_shards_partitioner(std::uint32_t shards_per_partition);
+
+/// Which examples train and which validate, each in ascending order.
+struct ValidationIndices {
+  std::vector<std::uint64_t> training;
+  std::vector<std::uint64_t> validation;
+};
+
+/// Seeded shuffle of all examples; the first num_examples x fraction of them, rounded to the nearest whole number but
+/// at least 1 and at most num_examples - 1, validate. Throws Error(invalid_argument) for a fraction outside (0, 1) or
+/// fewer than two examples.
+ValidationIndices validation_indices(std::uint64_t num_examples, double fraction, std::uint64_t seed);
 
 }  // namespace parsyn

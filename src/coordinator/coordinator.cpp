@@ -1,0 +1,140 @@
+// Life cycle, events and time of the coordinator.
+#include <algorithm>
+#include <thread>
+
+#include "coordinator/coordinator_impl.hpp"
+
+namespace parsyn {
+
+std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options) {
+  std::vector<Fault> faults;
+  if (!options.store) faults.push_back({"store", "required", "a coordinator needs an object store"});
+  if (options.heartbeat_interval.count() <= 0) faults.push_back({"heartbeat_interval", "range", "must be positive"});
+  if (options.lease_duration < 2 * options.heartbeat_interval) {
+    faults.push_back({"lease_duration", "range", "must be at least twice the heartbeat interval, so that one lost heartbeat ends no lease"});
+  }
+  if (options.progress_interval.count() <= 0) faults.push_back({"progress_interval", "range", "must be positive"});
+  if (options.join_window.count() < 0) faults.push_back({"join_window", "range", "must not be negative"});
+  if (!faults.empty()) {
+    std::string message = "the coordinator's options are wrong";
+    for (const Fault &fault : faults) message += "; " + fault.field + ": " + fault.message;
+    throw Error(ErrorCode::invalid_argument, message, std::move(faults));
+  }
+  return std::make_unique<coordinator::CoordinatorImpl>(options);
+}
+
+namespace coordinator {
+
+std::int64_t wall_clock_ms() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options)
+    : options_(options), journal_(options.journal ? options.journal : make_memory_journal()) {
+  const unsigned threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  loop_ = std::make_unique<Loop>(*journal_, mutex_,
+                                 Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); },
+                                             [this] { return next_wake(); }});
+  pool_ = std::make_unique<system::ThreadPool>(threads);
+}
+
+CoordinatorImpl::~CoordinatorImpl() {
+  stop();
+  pool_.reset();
+  loop_.reset();
+}
+
+void CoordinatorImpl::stop() {
+  if (!stopping_.exchange(true)) {
+    // The last command: parked workers are told to ask again elsewhere or later.
+    try {
+      loop_->post({[this](Batch &batch) { sessions_.release_all_polls(batch.effects); }, {}});
+    } catch (const Error &) {
+    }
+  }
+  loop_->stop();
+  const std::lock_guard lock(mutex_);
+  job_changed_.notify_all();
+}
+
+void CoordinatorImpl::on_time(Time now, Batch &batch) {
+  if (stopping_) return;
+  for (const Id worker : sessions_.expired(now)) {
+    log(LogLevel::warning, "worker.lost", "the lease of worker " + std::to_string(worker) + " has ended: no heartbeat came", batch);
+    end_session(worker, batch);
+  }
+  sessions_.release_polls(now, batch.effects);
+  for (auto &[id, entry] : jobs_) {
+    if (entry->wake_at && *entry->wake_at <= now) {
+      entry->wake_at.reset();
+      step(*entry, core::Tick{}, batch);
+    }
+  }
+}
+
+std::optional<Time> CoordinatorImpl::next_wake() const {
+  std::optional<Time> next = sessions_.next_wake();
+  for (const auto &[id, entry] : jobs_) {
+    if (entry->wake_at && (!next || *entry->wake_at < *next)) next = entry->wake_at;
+  }
+  return next;
+}
+
+std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence, std::size_t count_max) const {
+  const std::lock_guard lock(mutex_);
+  return find_job(job).events.after(sequence, count_max);
+}
+
+std::shared_ptr<void> CoordinatorImpl::subscribe(Id job, std::function<void()> notify) const {
+  const std::lock_guard lock(mutex_);
+  return const_cast<JobEntry &>(find_job(job)).events.subscribe(std::move(notify));
+}
+
+void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch) {
+  Event event;
+  event.job_id = entry.job.setup().id;
+  event.time_ms = wall_clock_ms();
+  event.type = std::move(notice.type);
+  event.text = std::move(notice.text);
+  event.fields = std::move(notice.fields);
+  const Event &kept = entry.events.append(std::move(event));
+  if (options_.log && kept.type != "worker_progress") {
+    batch.effects.push_back([this, text = kept.text, type = kept.type, job = kept.job_id] {
+      options_.log({LogLevel::info, "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
+    });
+  }
+  for (auto &subscriber : entry.events.subscribers()) {
+    batch.effects.push_back([subscriber] { subscriber->call(); });
+  }
+}
+
+void CoordinatorImpl::log(LogLevel level, std::string_view id, std::string text, Batch &batch) const {
+  if (!options_.log) return;
+  batch.effects.push_back([this, level, id, text = std::move(text)] { options_.log({level, id, text, {}}); });
+}
+
+void CoordinatorImpl::log_now(LogLevel level, std::string_view id, std::string text) const {
+  if (options_.log) options_.log({level, id, std::move(text), {}});
+}
+
+void CoordinatorImpl::work_later(Batch &batch, std::function<void()> work) {
+  batch.effects.push_back([this, work = std::move(work)]() mutable {
+    if (!stopping_) pool_->post(std::move(work));
+  });
+}
+
+void CoordinatorImpl::step_later(Id job, core::JobEvent event, std::function<void(JobEntry &)> before) {
+  try {
+    loop_->post({[this, job, event = std::move(event), before = std::move(before)](Batch &batch) {
+                   JobEntry &entry = find_job(job);
+                   if (before) before(entry);
+                   step(entry, event, batch);
+                 },
+                 {}});
+  } catch (const Error &) {
+    // Stopped: the job stays as it is.
+  }
+}
+
+}  // namespace coordinator
+}  // namespace parsyn

@@ -1,0 +1,182 @@
+// The Coordinator: state, and who changes it. Commands run on the Loop under mutex_; reads take mutex_ only.
+//
+//   coordinator.cpp           life cycle, events, time
+//   coordinator_registry.cpp  workers, datasets, models
+//   coordinator_jobs.cpp      jobs: admission, status
+//   coordinator_rounds.cpp    what a job's state machine asks for, done
+//   coordinator_sessions.cpp  the WorkerService
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/event_log.hpp"
+#include "coordinator/loop.hpp"
+#include "coordinator/loss_log.hpp"
+#include "coordinator/sessions.hpp"
+#include "core/job.hpp"
+#include "parsyn/coordinator.hpp"
+#include "system/thread_pool.hpp"
+
+namespace parsyn::coordinator {
+
+/// A job with everything that its state machine does not see.
+struct JobEntry {
+  explicit JobEntry(core::JobSetup setup) : job(std::move(setup)) {}
+
+  core::Job job;
+  ModelInfo model;
+  DatasetInfo dataset;
+  std::shared_ptr<const std::vector<TensorSpec>> specs;  // of the global model
+  ObjectInfo initial_global;
+  ObjectInfo global;  // the current one
+  std::optional<ObjectInfo> module;
+  std::optional<ObjectInfo> validation;
+  std::vector<ObjectInfo> partitions;
+  std::string partitioner;
+  EventLog events;
+  LossLog losses;
+  std::int64_t created_ms = 0;
+  std::optional<std::int64_t> started_ms;
+  std::optional<std::int64_t> ended_ms;
+  std::optional<Time> wake_at;
+  std::string idempotency_key;
+};
+
+class CoordinatorImpl final : public Coordinator, private WorkerService {
+ public:
+  explicit CoordinatorImpl(const CoordinatorOptions &options);
+  ~CoordinatorImpl() override;
+
+  WorkerCredentials add_worker(const WorkerSpec &spec) override;
+  void remove_worker(Id id) override;
+  std::vector<WorkerInfo> workers() const override;
+  WorkerInfo worker(Id id) const override;
+  DatasetInfo add_dataset(const DatasetSpec &spec) override;
+  DatasetInfo add_dataset(const std::string &name, const Examples &train,
+                          const std::optional<Examples> &validation) override;
+  std::vector<DatasetInfo> datasets() const override;
+  DatasetInfo dataset(Id id) const override;
+  ModelInfo add_model(const ModelSpec &spec) override;
+  ModelInfo add_model(const ModelSpec &spec, const StateDict &weights) override;
+  std::vector<ModelInfo> models() const override;
+  ModelInfo model(Id id) const override;
+
+  std::vector<Fault> check(const JobConfig &config) const override;
+  JobStatus submit(const JobConfig &config, const std::string &idempotency_key) override;
+  JobStatus job(Id id) const override;
+  std::vector<JobStatus> jobs() const override;
+  JobStatus stop_job(Id id) override;
+  JobStatus cancel_job(Id id) override;
+  JobStatus wait(Id id, std::chrono::milliseconds timeout) const override;
+  ObjectInfo job_model(Id id, const RoundChoice &round) const override;
+  std::vector<LossSeries> losses(Id id, std::optional<std::uint32_t> round) const override;
+
+  std::vector<Event> events_after(Id job, std::uint64_t sequence, std::size_t count_max) const override;
+  std::shared_ptr<void> subscribe(Id job, std::function<void()> notify) const override;
+
+  WorkerService &worker_service() override { return *this; }
+  ObjectStore &store() override { return *options_.store; }
+  void stop() override;
+
+ private:
+  struct RegisteredWorker {
+    WorkerInfo info;
+    std::string token_sha256;
+  };
+
+  // WorkerService
+  Id authenticate(std::string_view token) override;
+  SessionGrant open_session(Id worker, const SessionRequest &request) override;
+  void close_session(Id worker, std::uint64_t lease) override;
+  void next_task(Id worker, const TaskPoll &poll, std::function<void(std::optional<Task>)> answer) override;
+  ReportReceipt report(Id worker, const Report &report) override;
+  HeartbeatAnswer heartbeat(Id worker, const Heartbeat &heartbeat) override;
+  bool may_read(Id worker, std::string_view key) const override;
+  std::uint64_t may_write(Id worker, std::string_view key) const override;
+  ObjectStore &objects() override { return *options_.store; }
+
+  // All below run under mutex_.
+  JobEntry &find_job(Id id);
+  const JobEntry &find_job(Id id) const;
+  JobStatus status_of(const JobEntry &entry) const;
+  void fill_progress(const JobEntry &entry, JobStatus &status) const;
+  WorkerInfo info_of(const RegisteredWorker &worker) const;
+  core::WorkerProfile profile_of(Id worker, const Session &session) const;
+  void step(JobEntry &entry, const core::JobEvent &event, Batch &batch);
+  void apply(JobEntry &entry, core::JobActions actions, Batch &batch);
+  void step_all(const core::JobEvent &event, Batch &batch);
+  void publish(JobEntry &entry, core::Notice notice, Batch &batch);
+  void invite(JobEntry &entry, const core::JobInvitation &invitation, Batch &batch);
+  void ask_for_evaluation(JobEntry &entry, const Invitation &invitation, Batch &batch);
+  Task task_of(const JobEntry &entry, Task::Kind kind);
+  void end_session(Id worker, Batch &batch);
+  void on_time(Time now, Batch &batch);
+  std::optional<Time> next_wake() const;
+  ReportReceipt take_report(Id worker, const Report &report, Batch &batch);
+  void note_progress(Id worker, Session &session, const TaskProgress &progress, Batch &batch);
+
+  // Started after a batch is committed; run on pool_, without mutex_, and come back as commands.
+  void start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch);
+  void start_check(JobEntry &entry, Id worker, Batch &batch);
+  void start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch);
+  void start_clean_up(const std::string &prefix, Batch &batch);
+  void work_later(Batch &batch, std::function<void()> work);
+  /// For work on pool_: changes the job, unless the coordinator is stopping.
+  void step_later(Id job, core::JobEvent event, std::function<void(JobEntry &)> before = {});
+
+  DatasetInfo keep_dataset(DatasetInfo info);
+  ModelInfo keep_model(ModelInfo info);
+  void log(LogLevel level, std::string_view id, std::string text, Batch &batch) const;
+  void log_now(LogLevel level, std::string_view id, std::string text) const;
+
+  const CoordinatorOptions options_;
+  const std::shared_ptr<Journal> journal_;
+  std::atomic<bool> stopping_{false};
+  std::atomic<Id> last_worker_{0};
+  std::atomic<Id> last_dataset_{0};
+  std::atomic<Id> last_model_{0};
+  std::atomic<Id> last_job_{0};
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable job_changed_;
+  std::map<Id, RegisteredWorker> workers_;
+  std::map<std::string, Id> worker_by_token_sha256_;
+  std::map<Id, DatasetInfo> datasets_;
+  std::map<Id, ModelInfo> models_;
+  std::map<Id, std::unique_ptr<JobEntry>> jobs_;
+  std::map<std::string, Id> job_by_idempotency_key_;
+  Sessions sessions_;
+  std::uint64_t last_task_ = 0;
+
+  // Destroyed in this order: the pool ends its work before the loop that takes its results, before the state.
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<system::ThreadPool> pool_;
+};
+
+/// Wall clock, for people: milliseconds since 1970.
+std::int64_t wall_clock_ms();
+
+/// A source that gives up with Error(cancelled) once `stopping` is set: what bounds stop() while a model is averaged.
+class InterruptibleSource final : public ByteSource {
+ public:
+  InterruptibleSource(std::unique_ptr<ByteSource> source, const std::atomic<bool> &stopping)
+      : source_(std::move(source)), stopping_(stopping) {}
+  std::uint64_t size() const override { return source_->size(); }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    if (stopping_) throw Error(ErrorCode::cancelled, "the coordinator has been stopped");
+    source_->read_at(offset, out);
+  }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  const std::atomic<bool> &stopping_;
+};
+
+}  // namespace parsyn::coordinator

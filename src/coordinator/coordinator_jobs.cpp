@@ -1,0 +1,241 @@
+// Jobs: admission, status, results.
+#include <algorithm>
+
+#include "coordinator/admission.hpp"
+#include "coordinator/coordinator_impl.hpp"
+#include "coordinator/stored_data.hpp"
+#include "core/random.hpp"
+#include "parsyn/safetensors.hpp"
+#include "system/random.hpp"
+#include "wire/job_document.hpp"
+#include "wire/parsed.hpp"
+
+namespace parsyn::coordinator {
+namespace {
+
+constexpr std::uint64_t kInitialWeightsSeedPart = 0x696E6974;  // "init"
+
+/// The same key must come with the same request: the seed that was drawn is not part of what the caller asked.
+bool same_request(const JobConfig &kept, JobConfig asked) {
+  if (!asked.seed) asked.seed = kept.seed;
+  return kept == asked;
+}
+
+}  // namespace
+
+JobEntry &CoordinatorImpl::find_job(Id id) {
+  const auto found = jobs_.find(id);
+  if (found == jobs_.end()) throw Error(ErrorCode::not_found, "there is no job " + std::to_string(id));
+  return *found->second;
+}
+
+const JobEntry &CoordinatorImpl::find_job(Id id) const { return const_cast<CoordinatorImpl *>(this)->find_job(id); }
+
+std::vector<Fault> CoordinatorImpl::check(const JobConfig &config) const {
+  std::vector<Fault> faults = check_job_config(config);
+  const std::lock_guard lock(mutex_);
+  std::map<Id, WorkerInfo> infos;
+  for (const auto &[id, worker] : workers_) infos[id] = info_of(worker);
+  const auto find = [](const auto &map) {
+    return [&map](Id id) {
+      const auto found = map.find(id);
+      return found == map.end() ? nullptr : &found->second;
+    };
+  };
+  const Registered registered{find(datasets_), find(models_), find(infos)};
+  for (Fault &fault : check_against_registry(config, registered)) faults.push_back(std::move(fault));
+  return faults;
+}
+
+JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &idempotency_key) {
+  const auto earlier = [&]() -> std::optional<JobStatus> {  // under mutex_
+    const auto found = idempotency_key.empty() ? job_by_idempotency_key_.end() : job_by_idempotency_key_.find(idempotency_key);
+    if (found == job_by_idempotency_key_.end()) return std::nullopt;
+    const JobEntry &entry = find_job(found->second);
+    if (!same_request(entry.job.setup().config, asked)) {
+      throw Error(ErrorCode::conflict, "job " + std::to_string(found->second) + " was created with this idempotency key and another configuration");
+    }
+    return status_of(entry);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (auto status = earlier()) return *status;
+  }
+  if (auto faults = check(asked); !faults.empty()) throw wire::refusal("training job", std::move(faults));
+
+  JobConfig config = asked;
+  if (!config.seed) config.seed = system::random_u64();
+  const DatasetInfo data = dataset(config.dataset_id);
+  const ModelInfo model_info = model(config.model_id);
+
+  core::JobSetup setup;
+  setup.id = ++last_job_;
+  setup.config = config;
+  setup.model = model_info.description;
+  setup.local_data = data.local;
+  setup.dataset_name = data.name;
+  setup.train_examples = data.train ? data.train->num_examples : 0;
+  setup.validation_examples = data.validation ? data.validation->num_examples : 0;
+  setup.join_window = options_.join_window;
+  setup.examples_per_worker_max = options_.examples_per_worker_max;
+
+  auto entry = std::make_unique<JobEntry>(setup);
+  entry->model = model_info;
+  entry->dataset = data;
+  entry->created_ms = wall_clock_ms();
+  entry->idempotency_key = idempotency_key;
+  if (config.is_distributed() && !data.local) {
+    const auto partitioner = make_partitioner(config.distributed->partitioning);
+    entry->partitioner = partitioner->name() + "/" + std::to_string(partitioner->version());
+  }
+  entry->initial_global =
+      model_info.weights_key.empty()
+          ? store_state(*options_.store, global_key(setup.id, 0, 0),
+                        initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
+          : options_.store->stat(model_info.weights_key);
+  entry->global = entry->initial_global;
+  entry->specs = std::make_shared<const std::vector<TensorSpec>>(
+      read_safetensors_header(*options_.store->open(entry->global.key)).specs());
+  if (!setup.model.module_key.empty()) entry->module = options_.store->stat(setup.model.module_key);
+  if (data.validation) entry->validation = options_.store->stat(validation_key(data.id));
+
+  // std::function copies: the entry is handed over through shared ownership.
+  const auto handed = std::make_shared<std::unique_ptr<JobEntry>>(std::move(entry));
+  return loop_->call<JobStatus>([this, handed, earlier](Batch &batch) {
+    if (auto status = earlier()) return *status;
+    if (jobs_.size() >= limits::kJobsMax) throw Error(ErrorCode::too_large, "there are already " + std::to_string(limits::kJobsMax) + " jobs");
+    JobEntry &kept = **handed;
+    const Id id = kept.job.setup().id;
+    if (!kept.idempotency_key.empty()) job_by_idempotency_key_[kept.idempotency_key] = id;
+    jobs_[id] = std::move(*handed);
+    std::vector<core::WorkerProfile> live;
+    for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
+    batch.writes.push_back({"job_configs", std::to_string(id), wire::job_config_json(kept.job.setup().config)});
+    apply(kept, kept.job.start(live, Loop::now()), batch);
+    return status_of(kept);
+  });
+}
+
+JobStatus CoordinatorImpl::job(Id id) const {
+  const std::lock_guard lock(mutex_);
+  return status_of(find_job(id));
+}
+
+std::vector<JobStatus> CoordinatorImpl::jobs() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<JobStatus> all;
+  for (const auto &[id, entry] : jobs_) all.push_back(status_of(*entry));
+  return all;
+}
+
+JobStatus CoordinatorImpl::stop_job(Id id) {
+  return loop_->call<JobStatus>([this, id](Batch &batch) {
+    JobEntry &entry = find_job(id);
+    if (is_terminal(entry.job.state())) {
+      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " + std::string(job_state_name(entry.job.state())));
+    }
+    step(entry, core::StopRequested{}, batch);
+    return status_of(entry);
+  });
+}
+
+JobStatus CoordinatorImpl::cancel_job(Id id) {
+  return loop_->call<JobStatus>([this, id](Batch &batch) {
+    JobEntry &entry = find_job(id);
+    if (is_terminal(entry.job.state())) {
+      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " + std::string(job_state_name(entry.job.state())));
+    }
+    step(entry, core::CancelRequested{}, batch);
+    return status_of(entry);
+  });
+}
+
+JobStatus CoordinatorImpl::wait(Id id, std::chrono::milliseconds timeout) const {
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  std::unique_lock lock(mutex_);
+  const JobEntry &entry = find_job(id);
+  job_changed_.wait_until(lock, until, [&] { return stopping_ || is_terminal(entry.job.state()); });
+  return status_of(entry);
+}
+
+ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
+  std::string key;
+  {
+    const std::lock_guard lock(mutex_);
+    const JobEntry &entry = find_job(id);
+    if (const auto *number = std::get_if<std::uint32_t>(&round)) {
+      if (*number == 0) {
+        key = entry.initial_global.key;
+      } else {
+        const auto &records = entry.job.records();
+        const auto found = std::ranges::find_if(records, [&](const RoundRecord &record) { return record.round == *number && record.succeeded; });
+        if (found != records.end()) key = found->model_key;
+        if (key.empty()) throw Error(ErrorCode::not_found, "job " + std::to_string(id) + " has no model of round " + std::to_string(*number));
+      }
+    } else if (std::holds_alternative<BestRound>(round)) {
+      const auto best = entry.job.best_round();
+      if (!best) throw Error(ErrorCode::not_found, "job " + std::to_string(id) + " has no best round: no model of a round has been evaluated");
+      key = entry.job.records()[*best - 1].model_key;
+    } else {
+      key = entry.global.key;
+    }
+  }
+  return options_.store->stat(key);
+}
+
+std::vector<LossSeries> CoordinatorImpl::losses(Id id, std::optional<std::uint32_t> round) const {
+  const std::lock_guard lock(mutex_);
+  return find_job(id).losses.series(round);
+}
+
+JobStatus CoordinatorImpl::status_of(const JobEntry &entry) const {
+  const core::Job &job = entry.job;
+  JobStatus status;
+  status.id = job.setup().id;
+  status.config = job.setup().config;
+  status.state = job.state();
+  status.reason = job.reason();
+  status.stopping = job.stopping();
+  status.round = job.round();
+  status.num_rounds = job.num_rounds();
+  status.failed_rounds_in_a_row = job.failed_in_a_row();
+  status.created_ms = entry.created_ms;
+  status.started_ms = entry.started_ms;
+  status.ended_ms = entry.ended_ms;
+  if (const auto deadline = job.deadline()) {
+    status.deadline_seconds = std::max(0.0, std::chrono::duration<double>(*deadline - Loop::now()).count());
+  }
+  status.notices = job.notices();
+  status.partitioner = entry.partitioner;
+  status.initial = job.initial();
+  status.best_round = job.best_round();
+  status.final_validation = job.final_validation();
+  status.rounds = job.records();
+  fill_progress(entry, status);
+  return status;
+}
+
+void CoordinatorImpl::fill_progress(const JobEntry &entry, JobStatus &status) const {
+  status.workers = entry.job.worker_states();
+  const bool running = !is_terminal(entry.job.state());
+  for (WorkerProgress &worker : status.workers) {
+    if (const auto found = workers_.find(worker.worker_id); found != workers_.end()) worker.name = found->second.info.name;
+    worker.last_loss = entry.losses.last(worker.worker_id, entry.job.round());
+    worker.steps = entry.job.steps();
+    const bool has_reported = worker.state == "reported" || worker.state == "valid" || worker.state == "empty";
+    if (has_reported) worker.step = worker.steps;
+    const Session *session = sessions_.find(worker.worker_id);
+    worker.live = session != nullptr;
+    if (!running || session == nullptr || !session->progress || session->progress->job_id != status.id ||
+        session->progress->round != status.round) {
+      continue;
+    }
+    worker.examples_per_second = session->progress->examples_per_second;
+    if (has_reported) continue;
+    worker.phase = session->progress->phase;
+    worker.step = session->progress->step;
+    worker.steps = session->progress->steps;
+  }
+}
+
+}  // namespace parsyn::coordinator

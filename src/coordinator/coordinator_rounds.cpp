@@ -1,0 +1,202 @@
+// What a job's state machine asks for, done: journal, events, tasks, checks, averages.
+#include <algorithm>
+
+#include "coordinator/coordinator_impl.hpp"
+#include "coordinator/stored_data.hpp"
+#include "parsyn/aggregator.hpp"
+#include "parsyn/safetensors.hpp"
+#include "wire/messages.hpp"
+#include "wire/resource_json.hpp"
+
+namespace parsyn::coordinator {
+namespace {
+
+/// What a worker's file may have beyond its tensors: a header of another writer's making.
+std::uint64_t update_bytes_max(const std::vector<TensorSpec> &specs) {
+  const SafetensorsLayout layout = layout_safetensors(specs);
+  return layout.file_bytes + 3 * layout.head.size() + (std::uint64_t{64} << 10);
+}
+
+ObjectRef ref_of(const ObjectInfo &info) { return {info.key, info.bytes, info.sha256, {}}; }
+
+}  // namespace
+
+void CoordinatorImpl::step(JobEntry &entry, const core::JobEvent &event, Batch &batch) {
+  if (is_terminal(entry.job.state())) return;
+  apply(entry, entry.job.step(event, Loop::now()), batch);
+}
+
+void CoordinatorImpl::step_all(const core::JobEvent &event, Batch &batch) {
+  for (auto &[id, entry] : jobs_) step(*entry, event, batch);
+}
+
+void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &batch) {
+  const Id id = entry.job.setup().id;
+  entry.wake_at = actions.wake_at;
+  if (entry.job.state() == JobState::running && !entry.started_ms) entry.started_ms = wall_clock_ms();
+  if (actions.ended) entry.ended_ms = wall_clock_ms();
+  if (actions.changed) {
+    batch.writes.push_back({"jobs", std::to_string(id), wire::job_summary_json(status_of(entry))});
+  }
+  for (core::Notice &notice : actions.notices) publish(entry, std::move(notice), batch);
+
+  for (const Id worker : actions.withdraw) {
+    if (Session *session = sessions_.find(worker)) {
+      Sessions::drop(*session, [&](const Task &task) { return task.job_id == id; });
+    }
+  }
+  if (actions.make_partitions) start_partitioning(entry, *actions.make_partitions, batch);
+  for (const core::JobInvitation &invitation : actions.invite) invite(entry, invitation, batch);
+  for (const Id worker : actions.check) start_check(entry, worker, batch);
+  if (!actions.aggregate.empty()) start_aggregation(entry, std::move(actions.aggregate), batch);
+  for (const Invitation &invitation : actions.evaluate) ask_for_evaluation(entry, invitation, batch);
+  if (actions.ended) {
+    start_clean_up("jobs/" + std::to_string(id) + "/partitions/", batch);
+    if (entry.job.attempt() > 0) start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
+  }
+  job_changed_.notify_all();
+}
+
+Task CoordinatorImpl::task_of(const JobEntry &entry, Task::Kind kind) {
+  const core::Job &job = entry.job;
+  Task task;
+  task.kind = kind;
+  task.task_id = ++last_task_;
+  task.job_id = job.setup().id;
+  task.job_name = job.setup().config.name;
+  task.round = job.round();
+  task.num_rounds = job.num_rounds();
+  task.steps = job.steps();
+  task.first_step = (job.round() - 1) * job.steps();
+  task.total_steps = job.num_rounds() * job.steps();
+  task.seed = job.setup().config.seed.value_or(0);
+  task.model = job.setup().model;
+  task.config = job.setup().config.config;
+  task.global = ref_of(entry.global);
+  if (entry.module) task.module = ref_of(*entry.module);
+  if (entry.validation) task.validation = ref_of(*entry.validation);
+  return task;
+}
+
+void CoordinatorImpl::invite(JobEntry &entry, const core::JobInvitation &invitation, Batch &batch) {
+  Session *session = sessions_.find(invitation.worker);
+  if (session == nullptr || session->lease != invitation.lease) return;
+  const Id job = entry.job.setup().id;
+  Sessions::drop(*session, [&](const Task &task) { return task.job_id == job; });
+  Task task = task_of(entry, Task::Kind::train);
+  task.num_examples = invitation.num_examples;
+  if (invitation.partition) {
+    task.train = ref_of(entry.partitions.at(*invitation.partition));
+  } else {
+    task.local_dataset = entry.job.setup().dataset_name;
+  }
+  task.upload = UploadSlot{update_key(job, task.round, entry.job.attempt(), invitation.worker, invitation.lease),
+                           update_bytes_max(*entry.specs),
+                           {}};
+  publish(entry,
+          {"worker_invited",
+           "worker " + std::to_string(invitation.worker) + " is invited to round " + std::to_string(task.round) + " with " +
+               std::to_string(invitation.num_examples) + " examples",
+           {{"worker_id", static_cast<std::int64_t>(invitation.worker)},
+            {"round", static_cast<std::int64_t>(task.round)},
+            {"steps", static_cast<std::int64_t>(task.steps)},
+            {"partition", invitation.partition ? static_cast<std::int64_t>(*invitation.partition) : -1}}},
+          batch);
+  sessions_.give(*session, std::move(task), batch.effects);
+}
+
+void CoordinatorImpl::ask_for_evaluation(JobEntry &entry, const Invitation &invitation, Batch &batch) {
+  Session *session = sessions_.find(invitation.worker);
+  if (session == nullptr || session->lease != invitation.lease) return;
+  sessions_.give(*session, task_of(entry, Task::Kind::evaluate), batch.effects);
+}
+
+void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
+  const core::JobSetup &setup = entry.job.setup();
+  const PartitioningConfig config = setup.config.is_distributed() ? setup.config.distributed->partitioning : PartitioningConfig{};
+  work_later(batch, [this, count, config, job = setup.id, dataset = setup.config.dataset_id, seed = setup.config.seed.value_or(0)] {
+    try {
+      std::vector<std::uint64_t> examples;
+      auto stored = store_partitions(*options_.store, dataset, job, count, *make_partitioner(config), seed, examples);
+      step_later(job, core::PartitionsMade{std::move(examples)},
+                 [stored = std::move(stored)](JobEntry &made) { made.partitions = stored; });
+    } catch (const Error &error) {
+      step_later(job, core::DriverFailed{"the data could not be divided: " + error.message()});
+    }
+  });
+}
+
+void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
+  const ReportSummary &report = entry.job.current()->participants().at(worker).report;
+  const std::string key = update_key(entry.job.setup().id, entry.job.round(), entry.job.attempt(), worker, report.lease);
+  core::UpdateVerdict verdict{worker, entry.job.round(), entry.job.attempt(), {}};
+  work_later(batch, [this, key, verdict, job = entry.job.setup().id, specs = entry.specs, sha256 = report.sha256]() mutable {
+    try {
+      const ObjectInfo info = options_.store->stat(key);
+      if (info.sha256 != sha256) {
+        verdict.refusal = "the stored update has SHA-256 " + info.sha256 + "; the report says " + sha256;
+      } else {
+        const InterruptibleSource source(options_.store->open(key), stopping_);
+        system::PoolExecutor executor(*pool_);
+        verdict.refusal = why_update_is_refused(source, *specs, executor);
+      }
+    } catch (const Error &error) {
+      if (stopping_) return;
+      verdict.refusal = "the stored update could not be read: " + error.message();
+    }
+    step_later(job, verdict);
+  });
+}
+
+void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch) {
+  const Id job = entry.job.setup().id;
+  core::RoundAveraged averaged;
+  averaged.round = entry.job.round();
+  averaged.attempt = entry.job.attempt();
+  work_later(batch, [this, job, averaged, reports = std::move(reports), specs = entry.specs]() mutable {
+    ObjectInfo stored;
+    try {
+      std::vector<std::unique_ptr<InterruptibleSource>> sources;
+      std::vector<Update> updates;
+      for (const ReportSummary &report : reports) {
+        const std::string key = update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
+        sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
+        updates.push_back({report.worker, report.num_examples, sources.back().get()});
+      }
+      const auto writer = options_.store->create(global_key(job, averaged.round, averaged.attempt));
+      system::PoolExecutor executor(*pool_);
+      FedAvgAggregator().aggregate(*specs, updates, executor, *writer, {{"format", "pt"}});
+      stored = writer->commit();
+      averaged.key = stored.key;
+      averaged.sha256 = stored.sha256;
+      averaged.bytes = stored.bytes;
+    } catch (const Error &error) {
+      if (stopping_) return;
+      averaged.failure = error.message();
+    }
+    const bool succeeded = averaged.failure.empty();
+    step_later(job, averaged, [succeeded, stored](JobEntry &done) {
+      if (succeeded && !is_terminal(done.job.state())) done.global = stored;
+    });
+    // What the round consumed is not needed again.
+    for (const ReportSummary &report : reports) {
+      try {
+        options_.store->remove(update_key(job, averaged.round, averaged.attempt, report.worker, report.lease));
+      } catch (const Error &error) {
+        log_now(LogLevel::warning, "store.remove", "a consumed update could not be removed: " + error.message());
+      }
+    }
+  });
+}
+
+void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {
+  work_later(batch, [this, prefix] {
+    try {
+      for (const std::string &key : options_.store->list(prefix)) options_.store->remove(key);
+    } catch (const Error &error) {
+      log_now(LogLevel::warning, "store.remove", "objects below " + prefix + " could not be removed: " + error.message());
+    }
+  });
+}
+
+}  // namespace parsyn::coordinator

@@ -1,0 +1,46 @@
+#include "coordinator/loss_log.hpp"
+
+#include "parsyn/limits.hpp"
+
+namespace parsyn::coordinator {
+namespace {
+
+/// Of one job, over all rounds: the oldest rounds go first.
+constexpr std::size_t kSeriesMax = 10'000;
+
+}  // namespace
+
+void LossLog::add(Id worker, std::uint32_t round, std::uint64_t first_step, const std::vector<double> &losses) {
+  Series &series = series_[{round, worker}];
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const std::uint64_t step = first_step + i;
+    if (step <= series.last_step) {
+      if (step != 1 || i != 0) continue;
+      series = Series{};  // the worker has started the round anew
+    }
+    series.last_step = step;
+    series.last_loss = losses[i];
+    if ((step - 1) % series.stride != 0) continue;
+    series.losses.emplace_back(step, losses[i]);
+    if (series.losses.size() < limits::kLossesPerWorkerRoundMax) continue;
+    series.stride *= 2;
+    std::erase_if(series.losses, [&](const auto &entry) { return (entry.first - 1) % series.stride != 0; });
+  }
+  if (series_.size() > kSeriesMax) series_.erase(series_.begin());
+}
+
+std::vector<LossSeries> LossLog::series(std::optional<std::uint32_t> round) const {
+  std::vector<LossSeries> all;
+  for (const auto &[key, series] : series_) {
+    if (!round || key.first == *round) all.push_back({key.second, key.first, series.losses});
+  }
+  return all;
+}
+
+std::optional<double> LossLog::last(Id worker, std::uint32_t round) const {
+  const auto found = series_.find({round, worker});
+  if (found == series_.end() || found->second.last_step == 0) return std::nullopt;
+  return found->second.last_loss;
+}
+
+}  // namespace parsyn::coordinator

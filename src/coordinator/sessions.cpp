@@ -1,0 +1,110 @@
+#include "coordinator/sessions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "parsyn/error.hpp"
+
+namespace parsyn::coordinator {
+namespace {
+
+void answer_parked(Session &session, std::optional<Task> task, Effects &effects) {
+  if (!session.parked) return;
+  effects.push_back([answer = std::exchange(session.parked, nullptr), task = std::move(task)] { answer(task); });
+}
+
+[[noreturn]] void refuse_lease(std::string code, std::string message) {
+  throw Error(ErrorCode::conflict, message, {{"lease", std::move(code), message}});
+}
+
+}  // namespace
+
+Session &Sessions::open(Id worker, const SessionRequest &request, Time expires, Effects &effects) {
+  if (Session *older = find(worker)) answer_parked(*older, std::nullopt, effects);
+  Session session;
+  session.lease = ++last_lease_;
+  session.instance = request.instance;
+  session.expires = expires;
+  session.capabilities = request.capabilities;
+  session.local_datasets = request.local_datasets;
+  ended_.erase(worker);
+  return sessions_[worker] = std::move(session);
+}
+
+void Sessions::end(Id worker, Effects &effects) {
+  const auto found = sessions_.find(worker);
+  if (found == sessions_.end()) return;
+  answer_parked(found->second, std::nullopt, effects);
+  ended_[worker] = found->second.lease;
+  sessions_.erase(found);
+}
+
+Session *Sessions::find(Id worker) {
+  const auto found = sessions_.find(worker);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+const Session *Sessions::find(Id worker) const {
+  const auto found = sessions_.find(worker);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+Session &Sessions::live(Id worker, std::uint64_t lease) {
+  Session *session = find(worker);
+  if (session == nullptr) refuse_lease("lease_expired", "the lease has ended: open a session and ask for a task");
+  if (session->lease > lease) {
+    refuse_lease("lease_superseded",
+                 "a newer process has opened a session as worker " + std::to_string(worker) + ": this one must stop");
+  }
+  if (session->lease < lease) refuse_lease("lease_expired", "the lease is not known: open a session and ask for a task");
+  return *session;
+}
+
+void Sessions::give(Session &session, Task task, Effects &effects) {
+  session.tasks.push_back(std::move(task));
+  if (session.tasks.size() == 1) answer_parked(session, session.tasks.front(), effects);
+}
+
+void Sessions::park(Session &session, std::function<void(std::optional<Task>)> answer, Time until, Effects &effects) {
+  answer_parked(session, std::nullopt, effects);
+  session.progress.reset();  // who asks for a task is not at work on one
+  session.parked = std::move(answer);
+  session.parked_until = until;
+  if (!session.tasks.empty()) answer_parked(session, session.tasks.front(), effects);
+}
+
+void Sessions::drop(Session &session, const std::function<bool(const Task &)> &drop) { std::erase_if(session.tasks, drop); }
+
+Task *Sessions::find_task(Session &session, std::uint64_t task_id) {
+  const auto found = std::ranges::find(session.tasks, task_id, &Task::task_id);
+  return found == session.tasks.end() ? nullptr : &*found;
+}
+
+std::vector<Id> Sessions::expired(Time now) const {
+  std::vector<Id> workers;
+  for (const auto &[id, session] : sessions_) {
+    if (session.expires <= now) workers.push_back(id);
+  }
+  return workers;
+}
+
+void Sessions::release_polls(Time now, Effects &effects) {
+  for (auto &[id, session] : sessions_) {
+    if (session.parked && session.parked_until <= now) answer_parked(session, std::nullopt, effects);
+  }
+}
+
+void Sessions::release_all_polls(Effects &effects) {
+  for (auto &[id, session] : sessions_) answer_parked(session, std::nullopt, effects);
+}
+
+std::optional<Time> Sessions::next_wake() const {
+  std::optional<Time> next;
+  for (const auto &[id, session] : sessions_) {
+    const Time wake = session.parked ? std::min(session.expires, session.parked_until) : session.expires;
+    if (!next || wake < *next) next = wake;
+  }
+  return next;
+}
+
+}  // namespace parsyn::coordinator

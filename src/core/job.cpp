@@ -1,0 +1,393 @@
+#include "core/job.hpp"
+
+#include <algorithm>
+
+#include "core/random.hpp"
+
+namespace parsyn::core {
+namespace {
+
+constexpr std::uint64_t kCohortSeedPart = 0x636F686F7274;  // "cohort"
+constexpr std::uint64_t kFewExamples = 1'000;
+
+std::string workers_text(std::size_t count) { return std::to_string(count) + (count == 1 ? " worker" : " workers"); }
+
+}  // namespace
+
+Job::Job(JobSetup setup) : setup_(std::move(setup)) {
+  const JobConfig &config = setup_.config;
+  if (config.is_distributed()) {
+    num_rounds_ = config.distributed->num_rounds;
+    steps_ = config.distributed->steps_per_round;
+  } else {
+    num_rounds_ = config.config.epochs;
+  }
+}
+
+JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
+  JobActions actions;
+  actions.changed = true;
+  last_join_ = now;
+  if (setup_.config.is_distributed()) {
+    if (setup_.config.config.epochs != 1) {
+      notices_.push_back("config.epochs is not used: a distributed job trains distributed.steps_per_round steps in each round");
+    }
+  } else {
+    notices_.push_back("the job is not distributed: one worker trains " + std::to_string(num_rounds_) +
+                       " epochs, each a round without a deadline");
+  }
+  if (!setup_.local_data && setup_.train_examples < kFewExamples) {
+    notices_.push_back("the dataset has only " + std::to_string(setup_.train_examples) +
+                       " training examples; below 1000 a federated average is noisy");
+  }
+  if (setup_.validation_examples == 0) notices_.push_back("the dataset has no validation examples: nothing is evaluated");
+  say(actions, "job_created", "job " + std::to_string(setup_.id) + " (" + setup_.config.name + ") is created",
+      {{"seed", std::to_string(setup_.config.seed.value_or(0))}});
+  for (const std::string &notice : notices_) say(actions, "notice", notice);
+  for (const WorkerProfile &worker : live) take_seat(worker, now);
+  try_to_open(now, actions);
+  return with_wake(actions);
+}
+
+JobActions Job::step(const JobEvent &event, Time now) {
+  JobActions actions;
+  std::visit([&](const auto &what) { on(what, now, actions); }, event);
+  return with_wake(actions);
+}
+
+JobActions &Job::with_wake(JobActions &actions) const {
+  actions.wake_at = state_ == JobState::waiting ? join_window_ends_ : deadline();
+  return actions;
+}
+
+std::optional<Time> Job::deadline() const {
+  if (state_ == JobState::evaluating) return evaluation_deadline_;
+  if (state_ == JobState::running && current_ && current_->state() == Round::State::open) return current_->deadline();
+  return std::nullopt;
+}
+
+void Job::on(const WorkerOnline &event, Time now, JobActions &actions) {
+  if (is_terminal(state_)) return;
+  if (!take_seat(event.worker, now)) return;
+  const Id id = event.worker.id;
+  if (!seats_[id].not_eligible.empty()) return;
+  if (state_ == JobState::waiting) return try_to_open(now, actions);
+  if (state_ == JobState::evaluating) {
+    if (seats_[id].contributed_ever) {
+      evaluators_[id].clear();
+      actions.evaluate.push_back(invitation_of(id));
+    }
+    return;
+  }
+  assign_partitions();
+  if (setup_.local_data || partition_of(id)) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
+}
+
+void Job::on(const WorkerOffline &event, Time now, JobActions &actions) {
+  const auto found = seats_.find(event.worker);
+  if (is_terminal(state_) || found == seats_.end() || !found->second.live) return;
+  found->second.live = false;
+  if (state_ == JobState::running) {
+    drive_round(WorkerLost{event.worker}, now, actions);
+  } else if (state_ == JobState::waiting) {
+    try_to_open(now, actions);
+  }
+}
+
+void Job::on(const TaskFailed &event, Time now, JobActions &actions) {
+  if (state_ != JobState::running || event.round != round_) return;
+  drive_round(WorkerFailed{event.worker, event.lease, event.reason}, now, actions);
+}
+
+void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
+  const ReportSummary &report = event.report;
+  const auto refuse = [&](std::string code, std::string reason) {
+    actions.answer = ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
+  };
+  if (is_terminal(state_)) {
+    return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " + std::string(job_state_name(state_)) +
+                                   ": drop the update and ask for a new task");
+  }
+  if (!current_ || state_ != JobState::running) {
+    return refuse("wrong_round", "no round is open; the next one is round " +
+                                     std::to_string(std::max(1U, std::min(round_ + 1, num_rounds_))) + ": ask for a new task");
+  }
+  const bool ours = seats_.contains(report.worker) && report.round == round_;
+  if (ours && setup_.local_data && report.num_examples > setup_.examples_per_worker_max) {
+    return refuse("too_many_examples", "the report states " + std::to_string(report.num_examples) + " examples; at most " +
+                                           std::to_string(setup_.examples_per_worker_max) + " are taken");
+  }
+  if (ours && !setup_.local_data && report.num_examples != 0 && report.num_examples != examples_of(report.worker)) {
+    return refuse("wrong_examples", "the report states " + std::to_string(report.num_examples) +
+                                        " examples; the worker's partition has " +
+                                        std::to_string(examples_of(report.worker)) + ": ask for the task again");
+  }
+  drive_round(ReportArrived{report}, now, actions);
+  if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
+    reports_[report.worker] = event;
+    actions.changed = true;
+  }
+}
+
+void Job::on(const UpdateVerdict &event, Time now, JobActions &actions) {
+  if (state_ != JobState::running || event.attempt != attempt_) return;
+  drive_round(UpdateChecked{event.worker, event.refusal}, now, actions);
+}
+
+void Job::on(const PartitionsMade &event, Time now, JobActions &actions) {
+  if (state_ != JobState::waiting || !partitioning_) return;
+  partitioning_ = false;
+  partition_examples_ = event.examples;
+  assign_partitions();
+  try_to_open(now, actions);
+}
+
+void Job::on(const StopRequested &, Time now, JobActions &actions) {
+  if (is_terminal(state_) || stopping_) return;
+  stopping_ = true;
+  actions.changed = true;
+  if (state_ == JobState::waiting) return finish_training(JobState::stopped, "stopped on request", now, actions);
+  reason_ = state_ == JobState::running ? "stopping after round " + std::to_string(round_) : reason_;
+  say(actions, "job_stopping", "the job stops after the current round");
+}
+
+void Job::on(const CancelRequested &, Time, JobActions &actions) {
+  if (!is_terminal(state_)) end(JobState::cancelled, "cancelled on request", actions);
+}
+
+void Job::on(const DriverFailed &event, Time, JobActions &actions) {
+  if (!is_terminal(state_)) end(JobState::failed, event.reason, actions);
+}
+
+void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
+  if (state_ != JobState::evaluating || !evaluators_.contains(event.worker)) return;
+  if (event.evaluation) {
+    records_.back().validation = event.evaluation;
+    say(actions, "validation", "the final model has validation loss " + std::to_string(event.evaluation->loss),
+        {{"round", static_cast<std::int64_t>(records_.back().round)}, {"loss", event.evaluation->loss},
+         {"accuracy", event.evaluation->accuracy.value_or(0)}});
+    return end(final_state_, final_reason_, actions);
+  }
+  evaluators_[event.worker] = event.failure.empty() ? "no answer" : event.failure;
+  const bool all_failed = std::ranges::none_of(evaluators_, [](const auto &entry) { return entry.second.empty(); });
+  if (!all_failed) return;
+  std::string reason = final_reason_ + "; the final model was not evaluated";
+  for (const auto &[id, failure] : evaluators_) reason += "; worker " + std::to_string(id) + ": " + failure;
+  end(final_state_, std::move(reason), actions);
+}
+
+void Job::on(const Tick &, Time now, JobActions &actions) {
+  if (state_ == JobState::running) return drive_round(TimePassed{}, now, actions);
+  if (state_ == JobState::waiting) return try_to_open(now, actions);
+  if (state_ == JobState::evaluating && now >= evaluation_deadline_) {
+    end(final_state_, final_reason_ + "; the final model was not evaluated: no worker answered in time", actions);
+  }
+}
+
+bool Job::take_seat(const WorkerProfile &profile, Time now) {
+  if (!is_selected(setup_.config, profile)) return false;
+  Seat &seat = seats_[profile.id];
+  if (!seat.live) last_join_ = now;
+  seat.profile = profile;
+  seat.live = true;
+  seat.not_eligible = why_not_eligible(setup_, profile);
+  if (seat.not_eligible.empty() && setup_.local_data && examples_of(profile.id) == 0) {
+    seat.not_eligible = "it has no examples of " + setup_.dataset_name;
+  }
+  return true;
+}
+
+std::vector<Id> Job::candidates() const {
+  std::vector<Id> ids;
+  for (const auto &[id, seat] : seats_) {
+    if (!seat.live || !seat.not_eligible.empty()) continue;
+    if (setup_.local_data || partition_examples_.empty() || partition_of(id)) ids.push_back(id);
+  }
+  return ids;
+}
+
+void Job::wait_for(std::string reason, JobActions &actions) {
+  if (reason == reason_) return;
+  reason_ = std::move(reason);
+  actions.changed = true;
+  say(actions, "job_waiting", reason_);
+}
+
+void Job::try_to_open(Time now, JobActions &actions) {
+  if (state_ != JobState::waiting || partitioning_) return;
+  join_window_ends_.reset();
+  assign_partitions();
+  const std::vector<Id> ready = candidates();
+  if (ready.size() < min_workers()) {
+    std::string reason = "waiting for workers: " + std::to_string(ready.size()) + " of at least " +
+                         std::to_string(min_workers()) + " are live and can take part";
+    for (const auto &[id, seat] : seats_) {
+      if (seat.live && !seat.not_eligible.empty()) {
+        reason += "; worker " + std::to_string(id) + " cannot: " + seat.not_eligible;
+      }
+    }
+    return wait_for(std::move(reason), actions);
+  }
+  const bool may_join = setup_.config.is_distributed() && round_ == 0 && ready.size() < max_workers() &&
+                        setup_.config.worker_selection.mode == SelectionMode::automatic;
+  if (may_join && now < last_join_ + setup_.join_window) {
+    wait_for("waiting a moment for more workers to join: " + std::to_string(ready.size()) + " of at most " +
+                 std::to_string(max_workers()) + " are live", actions);
+    join_window_ends_ = last_join_ + setup_.join_window;
+    return;
+  }
+  if (!setup_.local_data && partition_examples_.empty()) {
+    const WorkerSelection &selection = setup_.config.worker_selection;
+    std::uint64_t count = keeps_partitions_by_id() ? selection.worker_ids.size() + selection.parsyn_worker_ids.size()
+                          : setup_.config.is_distributed() ? ready.size() : 1;
+    count = std::min(count, setup_.train_examples);
+    partitioning_ = true;
+    actions.make_partitions = static_cast<std::uint32_t>(count);
+    return wait_for("dividing the data into " + std::to_string(count) + " partitions", actions);
+  }
+  open_round(now, actions);
+}
+
+bool Job::keeps_partitions_by_id() const {
+  return setup_.config.is_distributed() && setup_.config.worker_selection.mode != SelectionMode::automatic;
+}
+
+std::optional<std::uint32_t> Job::partition_of(Id worker) const {
+  const auto found = partitions_.find(worker);
+  return found == partitions_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool Job::has_live_owner(std::uint32_t partition) const {
+  return std::ranges::any_of(partitions_, [&](const auto &entry) {
+    if (entry.second != partition) return false;
+    const auto found = seats_.find(entry.first);
+    if (found != seats_.end() && found->second.live && found->second.not_eligible.empty()) return true;
+    if (!current_ || state_ != JobState::running) return false;
+    // An update that is already there counts: its examples must not be trained twice in one round.
+    const auto part = current_->participants().find(entry.first);
+    return part != current_->participants().end() && part->second.state != ParticipantState::training &&
+           part->second.state != ParticipantState::failed && part->second.state != ParticipantState::lost;
+  });
+}
+
+void Job::assign_partitions() {
+  if (setup_.local_data || partition_examples_.empty()) return;
+  const auto count = static_cast<std::uint32_t>(partition_examples_.size());
+  if (keeps_partitions_by_id()) {
+    std::vector<Id> ids = setup_.config.worker_selection.worker_ids;
+    ids.insert(ids.end(), setup_.config.worker_selection.parsyn_worker_ids.begin(),
+               setup_.config.worker_selection.parsyn_worker_ids.end());
+    std::ranges::sort(ids);
+    for (std::uint32_t i = 0; i < count && i < ids.size(); ++i) partitions_[ids[i]] = i;
+    return;
+  }
+  for (const auto &[id, seat] : seats_) {
+    if (!seat.live || !seat.not_eligible.empty() || partition_of(id)) continue;
+    for (std::uint32_t partition = 0; partition < count; ++partition) {
+      if (has_live_owner(partition)) continue;
+      std::erase_if(partitions_, [&](const auto &entry) { return entry.second == partition; });
+      partitions_[id] = partition;
+      break;
+    }
+  }
+}
+
+std::uint64_t Job::examples_of(Id worker) const {
+  if (!setup_.local_data) {
+    const auto partition = partition_of(worker);
+    return partition ? partition_examples_[*partition] : 0;
+  }
+  const auto found = seats_.find(worker);
+  if (found == seats_.end()) return 0;
+  const auto &own = found->second.profile.local_datasets;
+  const auto data = std::ranges::find(own, setup_.dataset_name, &LocalDataset::name);
+  return data == own.end() ? 0 : data->num_examples;
+}
+
+Invitation Job::invitation_of(Id worker) const { return {worker, seats_.at(worker).profile.lease}; }
+
+JobInvitation Job::job_invitation(const Invitation &invitation) const {
+  return {invitation.worker, invitation.lease, partition_of(invitation.worker), examples_of(invitation.worker)};
+}
+
+std::uint32_t Job::min_workers() const { return setup_.config.is_distributed() ? setup_.config.distributed->min_workers : 1; }
+std::uint32_t Job::max_workers() const { return setup_.config.is_distributed() ? setup_.config.distributed->max_workers : 1; }
+
+void Job::open_round(Time now, JobActions &actions) {
+  if (round_ == 0 || (!records_.empty() && records_.back().round == round_ && records_.back().succeeded)) {
+    ++round_;
+    failed_attempts_of_round_ = 0;
+    if (round_ == 1) say_how_data_is_spread(actions);
+  }
+  ++attempt_;
+  state_ = JobState::running;
+  reports_.clear();
+  actions.changed = true;
+
+  RoundOptions options{.number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
+  if (setup_.config.is_distributed()) options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
+  current_.emplace(options);
+  round_opened_ = now;
+
+  std::vector<std::pair<Id, std::uint32_t>> ready;
+  for (const Id id : candidates()) ready.emplace_back(id, seats_[id].invited_rounds);
+  const Cohort cohort = choose_cohort(ready, max_workers(),
+                                      derive_seed({setup_.config.seed.value_or(0), kCohortSeedPart, attempt_}));
+  if (!setup_.config.is_distributed()) {
+    // One epoch of the one worker's data.
+    const std::uint64_t examples = std::max<std::uint64_t>(1, examples_of(cohort.invited.front()));
+    const std::uint64_t batch = std::min<std::uint64_t>(setup_.config.config.batch_size, examples);
+    steps_ = (examples + batch - 1) / batch;
+  }
+  RoundOpened opened;
+  for (const Id id : cohort.invited) opened.cohort.push_back(invitation_of(id));
+  for (const Id id : cohort.standby) opened.standby.push_back(invitation_of(id));
+  reason_ = "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is open";
+  say(actions, "round_opened",
+      reason_ + " with " + workers_text(opened.cohort.size()) +
+          (failed_attempts_of_round_ > 0 ? ", tried again after " + std::to_string(failed_attempts_of_round_) + " failures" : ""),
+      {{"round", static_cast<std::int64_t>(round_)}, {"workers", static_cast<std::int64_t>(opened.cohort.size())}});
+  drive_round(opened, now, actions);
+}
+
+void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
+  if (!current_) return;
+  RoundActions round = current_->step(event, now);
+  if (round.answer) actions.answer = std::move(round.answer);
+  for (std::string &reason : round.reasons) {
+    say(actions, "round_decision", std::move(reason), {{"round", static_cast<std::int64_t>(round_)}});
+  }
+  for (const Invitation &invitation : round.invite) {
+    ++seats_[invitation.worker].invited_rounds;
+    actions.invite.push_back(job_invitation(invitation));
+  }
+  const auto append = [](auto &to, const auto &from) { to.insert(to.end(), from.begin(), from.end()); };
+  append(actions.check, round.check);
+  append(actions.aggregate, round.aggregate);
+  append(actions.withdraw, round.withdraw);
+  if (round.outcome) round_ended(*round.outcome, now, actions);
+}
+
+void Job::end(JobState state, std::string reason, JobActions &actions) {
+  state_ = state;
+  reason_ = std::move(reason);
+  partitioning_ = false;
+  actions.changed = true;
+  actions.ended = true;
+  actions.withdraw.clear();
+  for (const auto &[id, seat] : seats_) actions.withdraw.push_back(id);
+  // Work that an earlier step of this event asked for is void.
+  actions.invite.clear();
+  actions.check.clear();
+  actions.aggregate.clear();
+  actions.evaluate.clear();
+  actions.make_partitions.reset();
+  say(actions, "job_" + std::string(job_state_name(state)), "the job is " + std::string(job_state_name(state)) + ": " + reason_);
+}
+
+void Job::say(JobActions &actions, std::string type, std::string text,
+              std::vector<std::pair<std::string, EventValue>> fields) const {
+  actions.notices.push_back({std::move(type), std::move(text), std::move(fields)});
+}
+
+}  // namespace parsyn::core

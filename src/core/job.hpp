@@ -1,0 +1,212 @@
+// One training job, as a pure state machine over its rounds: events in, work out (the driver is src/coordinator).
+//
+// The Job knows which workers are live and may take part, waits for enough of them, opens rounds, tries failed ones
+// again, asks for the final evaluation, and decides when the job has ended. Tensors, files, clocks and threads stay
+// with the driver. Rules: docs/rounds.md.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "parsyn/round.hpp"
+#include "parsyn/status.hpp"
+
+namespace parsyn::core {
+
+/// What a job must know besides its configuration, fixed when it is created.
+struct JobSetup {
+  Id id = 0;
+  JobConfig config;  ///< Valid, with a seed.
+  ModelDescription model;
+  bool local_data = false;
+  std::string dataset_name;
+  std::uint64_t train_examples = 0;       ///< 0 in local mode: the workers say.
+  std::uint64_t validation_examples = 0;  ///< 0: nothing is evaluated.
+  std::chrono::milliseconds join_window{0};
+  std::uint64_t examples_per_worker_max = 0;
+};
+
+/// A live worker, as its session described it.
+struct WorkerProfile {
+  Id id = 0;
+  WorkerKind kind = WorkerKind::own;
+  std::uint64_t lease = 0;
+  TrainerCapabilities capabilities;
+  std::vector<LocalDataset> local_datasets;
+};
+
+/// Whether the job's selection names this worker.
+bool is_selected(const JobConfig &config, const WorkerProfile &worker);
+/// Why this selected worker cannot do what the job asks; empty when it can.
+std::string why_not_eligible(const JobSetup &job, const WorkerProfile &worker);
+/// Of the capabilities alone: what makes a job impossible on a worker.
+std::string why_not_capable(const TrainingConfig &config, const ModelDescription &model, const TrainerCapabilities &capabilities);
+
+struct WorkerOnline { WorkerProfile worker; };
+struct WorkerOffline { Id worker = 0; };
+struct TaskFailed { Id worker = 0; std::uint64_t lease = 0; std::uint32_t round = 0; std::string reason; };
+struct UpdateReported { ReportSummary report; std::optional<double> train_loss; std::optional<Evaluation> received, own; };
+struct UpdateVerdict { Id worker = 0; std::uint32_t round = 0; std::uint32_t attempt = 0; std::string refusal; };
+struct RoundAveraged { std::uint32_t round = 0; std::uint32_t attempt = 0; std::string failure; std::string key, sha256; std::uint64_t bytes = 0; };
+struct FinalEvaluation { Id worker = 0; std::optional<Evaluation> evaluation; std::string failure; };
+/// The data has been divided: examples of each partition, as many as make_partitions asked for.
+struct PartitionsMade { std::vector<std::uint64_t> examples; };
+struct StopRequested {};
+struct CancelRequested {};
+/// The driver cannot go on with this job (storage, partitions): it ends as failed.
+struct DriverFailed { std::string reason; };
+struct Tick {};
+using JobEvent = std::variant<WorkerOnline, WorkerOffline, TaskFailed, UpdateReported, UpdateVerdict, RoundAveraged,
+                              FinalEvaluation, PartitionsMade, StopRequested, CancelRequested, DriverFailed, Tick>;
+
+struct JobInvitation {
+  Id worker = 0;
+  std::uint64_t lease = 0;
+  std::optional<std::uint32_t> partition;  ///< Nothing in local mode.
+  std::uint64_t num_examples = 0;          ///< The weight that it must report.
+};
+
+/// For the stream of events and the log.
+struct Notice {
+  std::string type;
+  std::string text;
+  std::vector<std::pair<std::string, EventValue>> fields;
+};
+
+/// Work to do, in this order: journal what changed, answer, publish notices, then start the work.
+struct JobActions {
+  bool changed = false;                         ///< State worth journaling has changed.
+  std::optional<ReportAnswer> answer;
+  std::vector<Notice> notices;
+  std::optional<std::uint32_t> make_partitions; ///< Divide the data into so many, then tell PartitionsMade.
+  std::vector<Id> withdraw;                     ///< These may drop their task of this job.
+  std::vector<JobInvitation> invite;            ///< Train round(), attempt().
+  std::vector<Id> check;                        ///< Validate these updates of round(), attempt().
+  std::vector<ReportSummary> aggregate;         ///< Not empty: average these.
+  std::vector<Invitation> evaluate;             ///< Evaluate the last global model on these, the first answer is enough.
+  bool ended = false;                           ///< The job has reached a terminal state.
+  std::optional<Time> wake_at;
+};
+
+class Job {
+ public:
+  explicit Job(JobSetup setup);
+
+  /// The first step: takes in who is live.
+  JobActions start(const std::vector<WorkerProfile> &live, Time now);
+  JobActions step(const JobEvent &event, Time now);
+
+  const JobSetup &setup() const { return setup_; }
+  JobState state() const { return state_; }
+  const std::string &reason() const { return reason_; }
+  bool stopping() const { return stopping_; }
+  std::uint32_t num_rounds() const { return num_rounds_; }
+  std::uint32_t round() const { return round_; }        ///< In progress or last; 0 before the first.
+  std::uint32_t attempt() const { return attempt_; }    ///< Counts all opened rounds of the job, from 1.
+  std::uint32_t failed_in_a_row() const { return failed_in_a_row_; }
+  std::uint64_t steps() const { return steps_; }        ///< Per round.
+  std::optional<Time> deadline() const;
+  const std::vector<std::string> &notices() const { return notices_; }
+  const std::vector<RoundRecord> &records() const { return records_; }
+  /// Null before the first round.
+  const Round *current() const { return current_ ? &*current_ : nullptr; }
+  const std::optional<Evaluation> &initial() const { return initial_; }
+  std::optional<std::uint32_t> best_round() const;
+  std::optional<Evaluation> final_validation() const;
+  /// Every worker that is live or took part, in id order; without names, liveness and progress, which the driver has.
+  std::vector<WorkerProgress> worker_states() const;
+
+ private:
+  struct Seat {  // a selected worker that the job has seen
+    WorkerProfile profile;
+    bool live = false;
+    std::string not_eligible;  // why; empty: eligible
+    std::uint32_t invited_rounds = 0;
+    bool contributed_ever = false;
+    bool contributed_last = false;
+  };
+
+  void on(const WorkerOnline &event, Time now, JobActions &actions);
+  void on(const WorkerOffline &event, Time now, JobActions &actions);
+  void on(const TaskFailed &event, Time now, JobActions &actions);
+  void on(const UpdateReported &event, Time now, JobActions &actions);
+  void on(const UpdateVerdict &event, Time now, JobActions &actions);
+  void on(const RoundAveraged &event, Time now, JobActions &actions);
+  void on(const FinalEvaluation &event, Time now, JobActions &actions);
+  void on(const PartitionsMade &event, Time now, JobActions &actions);
+  void on(const StopRequested &event, Time now, JobActions &actions);
+  void on(const CancelRequested &event, Time now, JobActions &actions);
+  void on(const DriverFailed &event, Time now, JobActions &actions);
+  void on(const Tick &event, Time now, JobActions &actions);
+
+  /// False: the worker is not selected, and of no interest.
+  bool take_seat(const WorkerProfile &profile, Time now);
+  JobActions &with_wake(JobActions &actions) const;
+  void try_to_open(Time now, JobActions &actions);
+  void open_round(Time now, JobActions &actions);
+  void assign_partitions();
+  void wait_for(std::string reason, JobActions &actions);
+  void drive_round(const RoundEvent &event, Time now, JobActions &actions);
+  void round_ended(const RoundOutcome &outcome, Time now, JobActions &actions);
+  void record_round(const RoundOutcome &outcome, Time now);
+  void take_validation_of_previous(JobActions &actions);
+  /// Rounds since the best validation loss last improved by `min_delta`.
+  std::uint32_t rounds_without_improvement(double min_delta) const;
+  void say_how_data_is_spread(JobActions &actions);
+  void finish_training(JobState state, std::string reason, Time now, JobActions &actions);
+  void end(JobState state, std::string reason, JobActions &actions);
+  void say(JobActions &actions, std::string type, std::string text,
+           std::vector<std::pair<std::string, EventValue>> fields = {}) const;
+  std::vector<Id> candidates() const;
+  bool keeps_partitions_by_id() const;
+  bool has_live_owner(std::uint32_t partition) const;
+  std::optional<std::uint32_t> partition_of(Id worker) const;
+  std::uint64_t examples_of(Id worker) const;
+  JobInvitation job_invitation(const Invitation &invitation) const;
+  Invitation invitation_of(Id worker) const;
+  std::uint32_t min_workers() const;
+  std::uint32_t max_workers() const;
+
+  JobSetup setup_;
+  JobState state_ = JobState::waiting;
+  std::string reason_;
+  bool stopping_ = false;
+  std::uint32_t num_rounds_ = 0;
+  std::uint64_t steps_ = 0;
+  std::uint32_t round_ = 0;
+  std::uint32_t attempt_ = 0;
+  std::uint32_t failed_in_a_row_ = 0;
+  std::uint32_t failed_attempts_of_round_ = 0;
+  Time last_join_{0};
+  std::optional<Time> join_window_ends_;
+  Time round_opened_{0};
+  Time evaluation_deadline_{0};
+
+  std::map<Id, Seat> seats_;
+  bool partitioning_ = false;               // make_partitions was asked for and not yet answered
+  std::vector<std::uint64_t> partition_examples_;  // of each partition; empty before they are made
+  std::map<Id, std::uint32_t> partitions_;  // worker -> its partition; a lost worker's may be given on in auto mode
+  std::optional<Round> current_;
+  std::map<Id, UpdateReported> reports_;    // of the current attempt
+
+  std::vector<RoundRecord> records_;        // one a round; the last may be of a round that has only failed so far
+  std::optional<Evaluation> initial_;
+  bool advised_ = false;
+  std::vector<std::string> notices_;
+  std::map<Id, std::string> evaluators_;    // asked for the final evaluation; the text says why one failed
+  JobState final_state_ = JobState::completed;  // after the final evaluation
+  std::string final_reason_;
+};
+
+/// The workers of a round: those that were invited least often first, ties by a seeded draw; at most `max`, in
+/// worker-id order; the others follow, in the drawn order.
+struct Cohort { std::vector<Id> invited; std::vector<Id> standby; };
+Cohort choose_cohort(const std::vector<std::pair<Id, std::uint32_t>> &invited_rounds_by_worker, std::uint32_t max,
+                     std::uint64_t seed);
+
+}  // namespace parsyn::core

@@ -1,0 +1,277 @@
+// What a Job does when a round ends: record it, judge the model, go on or finish.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/job.hpp"
+#include "parsyn/limits.hpp"
+
+namespace parsyn::core {
+namespace {
+
+constexpr std::uint32_t kAdviseAfterRounds = 5;
+
+/// Mean of evaluations, weighted by examples, in the order given.
+std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations) {
+  Evaluation mean;
+  double loss = 0;
+  double accuracy = 0;
+  bool all_have_accuracy = true;
+  for (const Evaluation &evaluation : evaluations) {
+    const auto weight = static_cast<double>(evaluation.num_examples);
+    loss += evaluation.loss * weight;
+    accuracy += evaluation.accuracy.value_or(0) * weight;
+    all_have_accuracy = all_have_accuracy && evaluation.accuracy;
+    mean.num_examples += evaluation.num_examples;
+  }
+  if (mean.num_examples == 0) return std::nullopt;
+  mean.loss = loss / static_cast<double>(mean.num_examples);
+  if (all_have_accuracy) mean.accuracy = accuracy / static_cast<double>(mean.num_examples);
+  // The workers measured the same examples: the number is theirs, not the sum.
+  mean.num_examples = evaluations.front().num_examples;
+  return mean;
+}
+
+}  // namespace
+
+void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions) {
+  actions.changed = true;
+  if (!outcome.succeeded) {
+    ++failed_in_a_row_;
+    ++failed_attempts_of_round_;
+    record_round(outcome, now);
+    say(actions, "round_failed", "round " + std::to_string(round_) + " failed: " + outcome.reason,
+        {{"round", static_cast<std::int64_t>(round_)}, {"failed_in_a_row", static_cast<std::int64_t>(failed_in_a_row_)}});
+    if (stopping_) return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_) + " failed", now, actions);
+    const std::uint32_t tolerance =
+        std::max(1U, setup_.config.is_distributed() ? setup_.config.distributed->fault_tolerance : 1U);
+    if (failed_in_a_row_ >= tolerance) {
+      return end(JobState::failed, std::to_string(failed_in_a_row_) + " failed rounds in a row (fault_tolerance " +
+                                       std::to_string(tolerance) + "); round " + std::to_string(round_) + ": " + outcome.reason, actions);
+    }
+    state_ = JobState::waiting;
+    return try_to_open(now, actions);
+  }
+
+  failed_in_a_row_ = 0;
+  for (auto &[id, seat] : seats_) {
+    const auto part = current_->participants().find(id);
+    seat.contributed_last = part != current_->participants().end() && part->second.state == ParticipantState::valid;
+    seat.contributed_ever = seat.contributed_ever || seat.contributed_last;
+  }
+  const RoundRecord &record = records_.back();
+  say(actions, "round_completed",
+      "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is complete: " + outcome.reason,
+      {{"round", static_cast<std::int64_t>(round_)},
+       {"num_rounds", static_cast<std::int64_t>(num_rounds_)},
+       {"train_loss", record.train_loss.value_or(std::numeric_limits<double>::quiet_NaN())},
+       {"examples", static_cast<std::int64_t>(record.examples)},
+       {"seconds", record.seconds},
+       {"sha256", record.model_sha256}});
+  take_validation_of_previous(actions);
+
+  if (round_ >= num_rounds_) {
+    return finish_training(JobState::completed, "all " + std::to_string(num_rounds_) + " rounds are done", now, actions);
+  }
+  if (stopping_) return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_), now, actions);
+  const auto &early = setup_.config.config.early_stopping;
+  if (early && rounds_without_improvement(early->min_delta) >= early->patience) {
+    return finish_training(JobState::completed, "stopped early after round " + std::to_string(round_) +
+                               ": the validation loss has not improved for " + std::to_string(early->patience) + " rounds", now, actions);
+  }
+  if (!advised_ && rounds_without_improvement(0) >= kAdviseAfterRounds) {
+    advised_ = true;
+    notices_.push_back("the validation loss has not improved for " + std::to_string(kAdviseAfterRounds) +
+                       " rounds (best: round " + std::to_string(best_round().value_or(0)) + "): consider stopping the job");
+    say(actions, "advice", notices_.back());
+  }
+  state_ = JobState::waiting;
+  try_to_open(now, actions);
+}
+
+void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
+  if (state_ != JobState::running || event.attempt != attempt_ || current_->state() != Round::State::aggregating) return;
+  if (event.failure.empty()) {
+    record_round({true, {}}, now);
+    records_.back().model_key = event.key;
+    records_.back().model_sha256 = event.sha256;
+    records_.back().model_bytes = event.bytes;
+  }
+  drive_round(AggregationFinished{event.failure}, now, actions);
+}
+
+void Job::record_round(const RoundOutcome &outcome, Time now) {
+  if (records_.empty() || records_.back().round != round_) records_.emplace_back();
+  RoundRecord &record = records_.back();
+  record = RoundRecord{};
+  record.round = round_;
+  record.failed_attempts = failed_attempts_of_round_;
+  record.succeeded = outcome.succeeded;
+  record.reason = outcome.reason;
+  record.seconds = std::chrono::duration<double>(now - round_opened_).count();
+  if (setup_.local_data) {
+    for (const auto &[id, seat] : seats_) {
+      if (seat.live && seat.not_eligible.empty()) record.examples_total += examples_of(id);
+    }
+  }
+  for (const std::uint64_t examples : partition_examples_) record.examples_total += examples;
+  double loss = 0;
+  std::uint64_t weight = 0;
+  for (const auto &[id, participant] : current_->participants()) {
+    Contribution contribution;
+    contribution.worker_id = id;
+    contribution.state = participant_state_name(participant.state);
+    contribution.reason = participant.reason;
+    contribution.num_examples = participant.report.num_examples;
+    if (const auto report = reports_.find(id); report != reports_.end()) {
+      contribution.train_loss = report->second.train_loss;
+      contribution.received = report->second.received;
+      contribution.own = report->second.own;
+    }
+    if (participant.state == ParticipantState::valid) {
+      record.examples += participant.report.num_examples;
+      if (contribution.train_loss) {
+        loss += *contribution.train_loss * static_cast<double>(participant.report.num_examples);
+        weight += participant.report.num_examples;
+      }
+    }
+    record.contributions.push_back(std::move(contribution));
+  }
+  if (weight > 0) record.train_loss = loss / static_cast<double>(weight);
+}
+
+void Job::take_validation_of_previous(JobActions &actions) {
+  std::vector<Evaluation> measured;
+  for (const Contribution &contribution : records_.back().contributions) {
+    const bool counts = contribution.state == participant_state_name(ParticipantState::valid) ||
+                        contribution.state == participant_state_name(ParticipantState::empty);
+    if (counts && contribution.received) measured.push_back(*contribution.received);
+  }
+  const auto mean = mean_of(measured);
+  if (!mean) return;
+  const std::uint32_t round = round_ - 1;
+  (round == 0 ? initial_ : records_[round - 1].validation) = mean;
+  std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(round)}, {"loss", mean->loss}};
+  std::string text = "the model after round " + std::to_string(round) + " has validation loss " + std::to_string(mean->loss);
+  if (mean->accuracy) {
+    fields.emplace_back("accuracy", *mean->accuracy);
+    text += " and accuracy " + std::to_string(*mean->accuracy);
+  }
+  say(actions, "validation", std::move(text), std::move(fields));
+}
+
+std::uint32_t Job::rounds_without_improvement(double min_delta) const {
+  double best = std::numeric_limits<double>::infinity();
+  std::uint32_t since = 0;
+  for (const RoundRecord &record : records_) {
+    if (!record.validation) continue;
+    if (record.validation->loss < best - min_delta) {
+      best = record.validation->loss;
+      since = 0;
+    } else {
+      ++since;
+    }
+  }
+  return since;
+}
+
+std::optional<std::uint32_t> Job::best_round() const {
+  std::optional<std::uint32_t> best;
+  double best_loss = std::numeric_limits<double>::infinity();
+  for (const RoundRecord &record : records_) {
+    if (record.succeeded && record.validation && record.validation->loss < best_loss) {
+      best = record.round;
+      best_loss = record.validation->loss;
+    }
+  }
+  return best;
+}
+
+std::optional<Evaluation> Job::final_validation() const {
+  if (!is_terminal(state_) || records_.empty()) return std::nullopt;
+  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+    if (record->succeeded) return record->validation;
+  }
+  return std::nullopt;
+}
+
+void Job::say_how_data_is_spread(JobActions &actions) {
+  std::uint64_t total = 0;
+  std::uint64_t most = 0;
+  Id most_worker = 0;
+  const std::vector<Id> ready = candidates();
+  for (const Id id : ready) {
+    total += examples_of(id);
+    if (examples_of(id) > most) {
+      most = examples_of(id);
+      most_worker = id;
+    }
+  }
+  const auto notice = [&](std::string text) {
+    notices_.push_back(std::move(text));
+    say(actions, "notice", notices_.back());
+  };
+  if (setup_.local_data && total < 1'000) {
+    notice("the workers have only " + std::to_string(total) + " training examples together; below 1000 a federated average is noisy");
+  }
+  if (setup_.config.is_distributed() && ready.size() > 1 && static_cast<double>(most) >= 0.9 * static_cast<double>(total)) {
+    notice("worker " + std::to_string(most_worker) + " holds " + std::to_string(most) + " of " + std::to_string(total) +
+           " examples: the average is nearly its model alone");
+  }
+}
+
+void Job::finish_training(JobState state, std::string reason, Time now, JobActions &actions) {
+  final_state_ = state;
+  final_reason_ = std::move(reason);
+  // A round that only failed left nothing to evaluate: the last model has been evaluated by that round's workers, or not.
+  if (records_.empty() || !records_.back().succeeded) return end(state, final_reason_, actions);
+  if (setup_.validation_examples == 0) {
+    return end(state, final_reason_ + "; the model was not evaluated: the dataset has no validation examples", actions);
+  }
+  evaluators_.clear();
+  for (const bool last : {true, false}) {
+    for (const auto &[id, seat] : seats_) {
+      if (seat.live && (last ? seat.contributed_last : seat.contributed_ever)) {
+        evaluators_[id];
+        actions.evaluate.push_back(invitation_of(id));
+      }
+    }
+    if (!evaluators_.empty()) break;
+  }
+  if (evaluators_.empty()) {
+    return end(state, final_reason_ + "; the final model was not evaluated: no worker that took part is live", actions);
+  }
+  state_ = JobState::evaluating;
+  reason_ = "evaluating the final model";
+  const auto timeout = setup_.config.is_distributed()
+                           ? std::chrono::milliseconds(std::chrono::seconds(setup_.config.distributed->aggregation_timeout))
+                           : limits::kEvaluationTimeout;
+  evaluation_deadline_ = now + timeout;
+  say(actions, "job_evaluating", reason_);
+}
+
+std::vector<WorkerProgress> Job::worker_states() const {
+  std::vector<WorkerProgress> states;
+  for (const auto &[id, seat] : seats_) {
+    WorkerProgress progress;
+    progress.worker_id = id;
+    progress.live = seat.live;
+    progress.partition = partition_of(id);
+    progress.num_examples = examples_of(id);
+    progress.state = seat.live ? "standby" : "away";
+    if (seat.live && !seat.not_eligible.empty()) {
+      progress.state = "not_eligible";
+      progress.reason = seat.not_eligible;
+    } else if (current_) {
+      const auto part = current_->participants().find(id);
+      if (part != current_->participants().end()) {
+        progress.state = participant_state_name(part->second.state);
+        progress.reason = part->second.reason;
+      }
+    }
+    states.push_back(std::move(progress));
+  }
+  return states;
+}
+
+}  // namespace parsyn::core

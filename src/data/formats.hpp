@@ -1,0 +1,13 @@
+// One reader for each file format. All check the file as a whole: no example is skipped, and none is repaired.
+#pragma once
+
+#include "parsyn/dataset.hpp"
+
+namespace parsyn::data {
+
+Examples read_idx(const DatasetFileOptions &options);
+Examples read_csv(const DatasetFileOptions &options);
+Examples read_jsonl(const DatasetFileOptions &options);
+Examples read_safetensors_examples(const DatasetFileOptions &options);
+
+}  // namespace parsyn::data

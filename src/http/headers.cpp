@@ -1,0 +1,39 @@
+#include <algorithm>
+#include <string_view>
+
+#include "http/http_client.hpp"
+#include "http/http_server.hpp"
+#include "http/text.hpp"
+
+namespace parsyn::http {
+namespace {
+
+// ASCII only, whatever the host's locale: header names have no other letters.
+unsigned char lower(char c) {
+  return static_cast<unsigned char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+}  // namespace
+
+bool CaseInsensitiveLess::operator()(const std::string &a, const std::string &b) const {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(),
+                                      [](char x, char y) { return lower(x) < lower(y); });
+}
+
+std::string HttpRequest::header(std::string_view name) const {
+  const auto found = headers.find(std::string(name));
+  return found == headers.end() ? std::string() : found->second;
+}
+
+bool same_word(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+}  // namespace parsyn::http
