@@ -105,7 +105,9 @@ class Coordinator {
   /// The same non-empty key with the same config gives the same job; with another one, Error(conflict).
   virtual JobStatus submit(const JobConfig &config, const std::string &idempotency_key = {}) = 0;
   virtual JobStatus job(Id id) const = 0;
-  virtual std::vector<JobStatus> jobs() const = 0;
+  virtual JobState job_state(Id id) const = 0;
+  /// Jobs with a greater id, in id order, at most `count_max`.
+  virtual std::vector<JobStatus> jobs(Id after = 0, std::size_t count_max = SIZE_MAX) const = 0;
   /// Ends the job after the current round and keeps the last global model. Throws Error(conflict) when it has ended.
   virtual JobStatus stop_job(Id id) = 0;
   /// Ends the job at once. Throws Error(conflict) when it has ended.

@@ -71,7 +71,8 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::vector<Fault> check(const JobConfig &config) const override;
   JobStatus submit(const JobConfig &config, const std::string &idempotency_key) override;
   JobStatus job(Id id) const override;
-  std::vector<JobStatus> jobs() const override;
+  JobState job_state(Id id) const override;
+  std::vector<JobStatus> jobs(Id after, std::size_t count_max) const override;
   JobStatus stop_job(Id id) override;
   JobStatus cancel_job(Id id) override;
   JobStatus wait(Id id, std::chrono::milliseconds timeout) const override;

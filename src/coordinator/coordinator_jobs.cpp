@@ -121,11 +121,18 @@ JobStatus CoordinatorImpl::job(Id id) const {
   return status_of(find_job(id));
 }
 
-std::vector<JobStatus> CoordinatorImpl::jobs() const {
+JobState CoordinatorImpl::job_state(Id id) const {
   const std::lock_guard lock(mutex_);
-  std::vector<JobStatus> all;
-  for (const auto &[id, entry] : jobs_) all.push_back(status_of(*entry));
-  return all;
+  return find_job(id).job.state();
+}
+
+std::vector<JobStatus> CoordinatorImpl::jobs(Id after, std::size_t count_max) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<JobStatus> page;
+  for (auto entry = jobs_.upper_bound(after); entry != jobs_.end() && page.size() < count_max; ++entry) {
+    page.push_back(status_of(*entry->second));
+  }
+  return page;
 }
 
 JobStatus CoordinatorImpl::stop_job(Id id) {

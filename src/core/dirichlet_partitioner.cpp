@@ -31,15 +31,16 @@ std::vector<std::uint64_t> round_to_total(const std::vector<double> &shares, std
   }
   std::vector<std::size_t> order(shares.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return remainders[a] > remainders[b]; });
   for (std::size_t next = 0; left > 0; next = (next + 1) % order.size(), --left) ++counts[order[next]];
   return counts;
 }
 
-/// Moves randomly drawn examples until partition i has at least floors[i]: always from the partition that has most
-/// above its own floor (the lower one among equals) to the lowest that lacks some. Each move fills one of a finite
-/// number of lacks, and while there is one the sum of floors <= examples means that some partition has more than its
-/// floor: so this ends.
+/// Moves randomly drawn examples until partition i has at least floors[i]: always from the partition that has
+/// most above its own floor (the lower one among equals) to the lowest that lacks some. Each move fills one
+/// of a finite number of lacks, and while there is one the sum of floors <= examples means that some
+/// partition has more than its floor: so this ends.
 void fill_to_floors(Partitions &partitions, const std::vector<std::uint64_t> &floors, Random &random) {
   struct Donor {
     std::uint64_t above;
@@ -79,7 +80,8 @@ class DirichletPartitioner final : public Partitioner {
       throw Error(ErrorCode::invalid_argument,
                   std::to_string(request.num_partitions) + " partitions of at least " +
                       std::to_string(options_.examples_min) + " examples need more than the " +
-                      std::to_string(request.num_examples) + " that there are; lower the minimum or the partitions");
+                      std::to_string(request.num_examples) +
+                      " that there are; lower the minimum or the partitions");
     }
     Random random(derive_seed({request.seed, static_cast<std::uint64_t>(SeedPurpose::dirichlet)}));
     Partitions partitions = deal_classes(request, random);
@@ -94,10 +96,12 @@ class DirichletPartitioner final : public Partitioner {
     Partitions partitions(request.num_partitions);
     for (auto begin = sorted.cbegin(); begin != sorted.cend();) {
       const std::int64_t label = request.labels[*begin];
-      const auto end = std::find_if(begin, sorted.cend(), [&](std::uint64_t i) { return request.labels[i] != label; });
+      const auto end =
+          std::find_if(begin, sorted.cend(), [&](std::uint64_t i) { return request.labels[i] != label; });
       std::vector<std::uint64_t> of_class(begin, end);
       random.shuffle(of_class);
-      const auto counts = round_to_total(draw_dirichlet(random, options_.alpha, request.num_partitions), of_class.size());
+      const auto counts =
+          round_to_total(draw_dirichlet(random, options_.alpha, request.num_partitions), of_class.size());
       auto next = of_class.cbegin();
       for (std::size_t i = 0; i < counts.size(); ++i) {
         const auto stop = next + static_cast<std::ptrdiff_t>(counts[i]);
@@ -111,7 +115,8 @@ class DirichletPartitioner final : public Partitioner {
 
   std::vector<std::uint64_t> floors(const PartitionRequest &request) const {
     // An empty partition is refused everywhere, so that the minimum is at least one.
-    std::vector<std::uint64_t> result(request.num_partitions, std::max<std::uint64_t>(options_.examples_min, 1));
+    std::vector<std::uint64_t> result(request.num_partitions,
+                                      std::max<std::uint64_t>(options_.examples_min, 1));
     if (options_.equal_sizes) {
       for (std::uint32_t i = 0; i < request.num_partitions; ++i) {
         result[i] = run_size(request.num_examples, request.num_partitions, i);
@@ -129,7 +134,8 @@ class DirichletPartitioner final : public Partitioner {
 std::unique_ptr<Partitioner> make_dirichlet_partitioner(const DirichletOptions &options) {
   // Negated, so that NaN is refused too.
   if (!(options.alpha >= kDirichletAlphaMin && options.alpha <= kDirichletAlphaMax)) {
-    throw Error(ErrorCode::invalid_argument, "the Dirichlet partitioner's alpha is " + std::to_string(options.alpha) +
+    throw Error(ErrorCode::invalid_argument, "the Dirichlet partitioner's alpha is " +
+                                                 std::to_string(options.alpha) +
                                                  "; it must lie between 0.000001 and 1000000");
   }
   return std::make_unique<core::DirichletPartitioner>(options);

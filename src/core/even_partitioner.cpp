@@ -23,7 +23,8 @@ class EvenPartitioner final : public Partitioner {
     Partitions partitions(request.num_partitions);
     auto next = order.cbegin();
     for (std::uint32_t run = 0; run < request.num_partitions; ++run) {
-      const auto end = next + static_cast<std::ptrdiff_t>(run_size(request.num_examples, request.num_partitions, run));
+      const auto end =
+          next + static_cast<std::ptrdiff_t>(run_size(request.num_examples, request.num_partitions, run));
       partitions[run].assign(next, end);
       next = end;
     }

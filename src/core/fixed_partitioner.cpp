@@ -39,7 +39,8 @@ class FixedPartitioner final : public Partitioner {
       for (const std::uint64_t index : partitions_[p]) {
         if (index >= num_examples) {
           throw Error(ErrorCode::invalid_argument, where + " names example " + std::to_string(index) +
-                                                       ", but the dataset has " + std::to_string(num_examples));
+                                                       ", but the dataset has " +
+                                                       std::to_string(num_examples));
         }
         if (seen[index]) {
           throw Error(ErrorCode::invalid_argument, where + " names example " + std::to_string(index) +
@@ -52,9 +53,10 @@ class FixedPartitioner final : public Partitioner {
     if (covered != num_examples) {
       std::uint64_t missing = 0;
       while (seen[missing]) ++missing;
-      throw Error(ErrorCode::invalid_argument, "the fixed partitions hold " + std::to_string(covered) + " of " +
-                                                   std::to_string(num_examples) + " examples; the first without a " +
-                                                   "partition is " + std::to_string(missing));
+      throw Error(ErrorCode::invalid_argument, "the fixed partitions hold " + std::to_string(covered) +
+                                                   " of " + std::to_string(num_examples) +
+                                                   " examples; the first without a " + "partition is " +
+                                                   std::to_string(missing));
     }
   }
 

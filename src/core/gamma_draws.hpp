@@ -11,8 +11,8 @@ namespace parsyn::core {
 /// Standard normal, by Marsaglia's polar method (1964); the second value of each pair is not used.
 double draw_normal(Random &random);
 
-/// The logarithm of a Gamma(alpha, 1) draw (Marsaglia and Tsang 2000). A logarithm, because for a small alpha the
-/// draw itself is often smaller than any double.
+/// The logarithm of a Gamma(alpha, 1) draw (Marsaglia and Tsang 2000). A logarithm, because for a small alpha
+/// the draw itself is often smaller than any double.
 double draw_log_gamma(Random &random, double alpha);
 
 /// `count` shares, each >= 0, from a symmetric Dirichlet(alpha). Their largest is never 0, whatever alpha is.

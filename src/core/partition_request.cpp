@@ -28,7 +28,8 @@ void check_partition_counts(const PartitionRequest &request) {
 
 void check_partition_labels(const PartitionRequest &request, std::string_view partitioner) {
   if (request.labels.size() == request.num_examples) return;
-  const std::string found = request.labels.empty() ? "none was" : std::to_string(request.labels.size()) + " were";
+  const std::string found =
+      request.labels.empty() ? "none was" : std::to_string(request.labels.size()) + " were";
   throw Error(ErrorCode::invalid_argument, "the partitioner \"" + std::string(partitioner) +
                                                "\" needs one class label for each of the " +
                                                std::to_string(request.num_examples) + " examples; " + found +

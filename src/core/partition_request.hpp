@@ -29,7 +29,8 @@ std::vector<std::uint64_t> all_indices(std::uint64_t count);
 /// Example indices sorted by label, and by index among equal labels.
 std::vector<std::uint64_t> indices_by_label(const PartitionRequest &request);
 
-/// Size of run `run` when `total` is cut into `runs` consecutive runs that differ by at most one, the larger first.
+/// Size of run `run` when `total` is cut into `runs` consecutive runs that differ by at most one, the larger
+/// first.
 constexpr std::uint64_t run_size(std::uint64_t total, std::uint64_t runs, std::uint64_t run) {
   return total / runs + (run < total % runs ? 1 : 0);
 }

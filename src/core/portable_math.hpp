@@ -1,7 +1,8 @@
 // Logarithm and exponential from +, -, * and / alone.
 //
-// The C library's log and exp differ between platforms in the last bit, and one bit can move an example to another
-// partition. These give the same bits wherever double is IEEE 754 and the compiler does not contract operations.
+// The C library's log and exp differ between platforms in the last bit, and one bit can move an example to
+// another partition. These give the same bits wherever double is IEEE 754 and the compiler does not contract
+// operations.
 #pragma once
 
 namespace parsyn::core {

@@ -13,7 +13,8 @@ namespace {
 
 class ShardsPartitioner final : public Partitioner {
  public:
-  explicit ShardsPartitioner(std::uint32_t shards_per_partition) : shards_per_partition_(shards_per_partition) {}
+  explicit ShardsPartitioner(std::uint32_t shards_per_partition)
+      : shards_per_partition_(shards_per_partition) {}
 
   std::string name() const override { return "shards"; }
   std::uint32_t version() const override { return 1; }
@@ -23,10 +24,11 @@ class ShardsPartitioner final : public Partitioner {
     check_partition_labels(request, name());
     const std::uint64_t shards = std::uint64_t{request.num_partitions} * shards_per_partition_;
     if (shards > request.num_examples) {
-      throw Error(ErrorCode::invalid_argument,
-                  std::to_string(request.num_partitions) + " partitions of " + std::to_string(shards_per_partition_) +
-                      " shards are " + std::to_string(shards) + " shards, more than the " +
-                      std::to_string(request.num_examples) + " examples; no shard may be empty");
+      throw Error(ErrorCode::invalid_argument, std::to_string(request.num_partitions) + " partitions of " +
+                                                   std::to_string(shards_per_partition_) + " shards are " +
+                                                   std::to_string(shards) + " shards, more than the " +
+                                                   std::to_string(request.num_examples) +
+                                                   " examples; no shard may be empty");
     }
     const std::vector<std::uint64_t> sorted = indices_by_label(request);
     std::vector<std::uint64_t> dealt = all_indices(shards);
@@ -57,7 +59,8 @@ class ShardsPartitioner final : public Partitioner {
 
 std::unique_ptr<Partitioner> make_shards_partitioner(std::uint32_t shards_per_partition) {
   if (shards_per_partition == 0) {
-    throw Error(ErrorCode::invalid_argument, "0 shards per partition would leave every partition empty; 2 is usual");
+    throw Error(ErrorCode::invalid_argument,
+                "0 shards per partition would leave every partition empty; 2 is usual");
   }
   return std::make_unique<core::ShardsPartitioner>(shards_per_partition);
 }

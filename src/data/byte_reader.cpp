@@ -17,7 +17,8 @@ constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 }  // namespace
 
 bool is_gzip(std::span<const std::byte> head) {
-  return head.size() >= 3 && head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b} && head[2] == std::byte{0x08};
+  return head.size() >= 3 && head[0] == std::byte{0x1f} && head[1] == std::byte{0x8b} &&
+         head[2] == std::byte{0x08};
 }
 
 struct ByteReader::Inflater {
@@ -26,7 +27,8 @@ struct ByteReader::Inflater {
 
   explicit Inflater(const std::string &name) {
     // 16 more than the window: gzip's head and checksum are read and checked.
-    if (inflateInit2(&stream, 15 + 16) != Z_OK) throw Error(ErrorCode::internal, "zlib cannot unpack " + name);
+    if (inflateInit2(&stream, 15 + 16) != Z_OK)
+      throw Error(ErrorCode::internal, "zlib cannot unpack " + name);
   }
   ~Inflater() { inflateEnd(&stream); }
 };
@@ -43,7 +45,8 @@ ByteReader::ByteReader(const std::filesystem::path &path, std::uint64_t bytes_ma
   }
   if (source_.size() > bytes_max_) {
     throw Error(ErrorCode::too_large, name() + " has " + std::to_string(source_.size()) +
-                                          " bytes; a dataset file may have at most " + std::to_string(bytes_max_));
+                                          " bytes; a dataset file may have at most " +
+                                          std::to_string(bytes_max_));
   }
 }
 
@@ -74,7 +77,8 @@ bool ByteReader::refill_packed() {
       if (piece.empty()) {
         if (!inflater_->in_member) return false;
         throw Error(ErrorCode::corrupt_data, name() + ": the gzip stream is cut off after " +
-                                                 std::to_string(produced_) + " unpacked bytes; fetch the file again");
+                                                 std::to_string(produced_) +
+                                                 " unpacked bytes; fetch the file again");
       }
       // zlib's interface is older than const.
       stream.next_in = reinterpret_cast<Bytef *>(const_cast<std::byte *>(piece.data()));
@@ -91,8 +95,8 @@ bool ByteReader::refill_packed() {
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
       const std::string reason = stream.msg != nullptr ? stream.msg : "error " + std::to_string(result);
       throw Error(ErrorCode::corrupt_data, name() + ": the gzip stream is broken after " +
-                                               std::to_string(produced_) +
-                                               " unpacked bytes (" + reason + "); fetch the file again");
+                                               std::to_string(produced_) + " unpacked bytes (" + reason +
+                                               "); fetch the file again");
     }
   }
   const std::size_t bytes = unpacked_.size() - stream.avail_out;

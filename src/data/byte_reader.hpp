@@ -16,7 +16,8 @@ namespace parsyn::data {
 /// Whether a file's first bytes are those of gzip with deflate.
 bool is_gzip(std::span<const std::byte> head);
 
-/// Never holds more than two pieces of the file, whatever sizes it claims; counts what it unpacks as it grows.
+/// Never holds more than two pieces of the file, whatever sizes it claims; counts what it unpacks as it
+/// grows.
 class ByteReader {
  public:
   /// `bytes_max`: of unpacked bytes. Throws Error: not_found, invalid_argument, io, too_large.

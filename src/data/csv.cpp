@@ -26,7 +26,8 @@ std::string shown(std::string_view value) {
 std::string column_list(std::span<const std::string> columns) {
   constexpr std::size_t kShown = 10;
   std::string text;
-  for (std::size_t i = 0; i < std::min(columns.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + shown(columns[i]);
+  for (std::size_t i = 0; i < std::min(columns.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + shown(columns[i]);
   if (columns.size() > kShown) text += " and " + std::to_string(columns.size() - kShown) + " more";
   return text;
 }
@@ -37,7 +38,8 @@ std::optional<std::size_t> find_column(const CsvRecords &records, std::string_vi
   const auto at = std::find(columns.begin(), columns.end(), name);
   if (at == columns.end()) return std::nullopt;
   if (std::find(at + 1, columns.end(), name) != columns.end()) {
-    records.fail(records.line(), "two columns are named " + shown(name) + ", so that the labels are ambiguous");
+    records.fail(records.line(),
+                 "two columns are named " + shown(name) + ", so that the labels are ambiguous");
   }
   return static_cast<std::size_t>(at - columns.begin());
 }
@@ -47,18 +49,21 @@ std::size_t label_column_of(const CsvRecords &records, const DatasetFileOptions 
     return find_column(records, kDefaultLabelColumn).value_or(records.fields().size() - 1);
   }
   if (const auto column = find_column(records, options.label_column)) return *column;
-  throw Error(ErrorCode::invalid_argument, options.path.string() + " has no column " + shown(options.label_column) +
-                                               "; its columns are " + column_list(records.fields()));
+  throw Error(ErrorCode::invalid_argument, options.path.string() + " has no column " +
+                                               shown(options.label_column) + "; its columns are " +
+                                               column_list(records.fields()));
 }
 
 /// A file without a header would lose its first example to the column names.
 void check_header(const CsvRecords &records) {
   const auto columns = records.fields();
-  if (columns.size() < 2) records.fail(records.line(), "one column only; at least one feature and a label are needed");
+  if (columns.size() < 2)
+    records.fail(records.line(), "one column only; at least one feature and a label are needed");
   const bool all_numbers = std::all_of(columns.begin(), columns.end(), [](const std::string &column) {
     return parse_number(column).fault == NumberFault::none;
   });
-  if (all_numbers) records.fail(records.line(), "every column name is a number; add a header line that names the columns");
+  if (all_numbers)
+    records.fail(records.line(), "every column name is a number; add a header line that names the columns");
 }
 
 class CsvExamples {
@@ -79,8 +84,8 @@ class CsvExamples {
       } else if (number.fault == NumberFault::none) {
         append_element(features_, number.value);
       } else {
-        records.fail(records.line(), "column " + shown(columns_[column]) + ": " + shown(fields[column]) + " " +
-                                         std::string(fault_text(number.fault)));
+        records.fail(records.line(), "column " + shown(columns_[column]) + ": " + shown(fields[column]) +
+                                         " " + std::string(fault_text(number.fault)));
       }
     }
   }
@@ -95,12 +100,13 @@ class CsvExamples {
  private:
   void add_label(const CsvRecords &records, const std::string &text, const ParsedNumber &number) {
     if (number.fault == NumberFault::not_a_number) {
-      records.fail(records.line(), "label " + shown(text) + " in column " + shown(columns_[label_column_]) +
-                                       " is not a number; number the classes 0, 1, 2, ... or choose another label column");
+      records.fail(records.line(),
+                   "label " + shown(text) + " in column " + shown(columns_[label_column_]) +
+                       " is not a number; number the classes 0, 1, 2, ... or choose another label column");
     }
     if (number.fault != NumberFault::none) {
-      records.fail(records.line(), "label " + shown(text) + " in column " + shown(columns_[label_column_]) + " " +
-                                       std::string(fault_text(number.fault)));
+      records.fail(records.line(), "label " + shown(text) + " in column " + shown(columns_[label_column_]) +
+                                       " " + std::string(fault_text(number.fault)));
     }
     if (number.is_integer) {
       targets_.add_integer(number.integer);

@@ -40,12 +40,22 @@ bool CsvRecords::read_record() {
   for (;;) {
     const int byte = reader_.get();
     switch (byte) {
-      case kEnd: return true;
-      case '\n': ++line_; return true;
-      case '\r': end_line(); return true;
-      case ',': begin_field(); break;
-      case '"': fail(line_, "a quote stands inside a field; put the whole field in quotes and double the quotes in it");
-      default: append(byte);
+      case kEnd:
+        return true;
+      case '\n':
+        ++line_;
+        return true;
+      case '\r':
+        end_line();
+        return true;
+      case ',':
+        begin_field();
+        break;
+      case '"':
+        fail(line_,
+             "a quote stands inside a field; put the whole field in quotes and double the quotes in it");
+      default:
+        append(byte);
     }
   }
 }
@@ -86,8 +96,8 @@ void CsvRecords::append(int byte) {
 void CsvRecords::count_byte() {
   if (++record_bytes_ > limits::kDatasetLineBytesMax) {
     throw Error(ErrorCode::too_large, reader_.name() + ", line " + std::to_string(record_line_) +
-                                          ": the record has more than " + std::to_string(limits::kDatasetLineBytesMax) +
-                                          " bytes");
+                                          ": the record has more than " +
+                                          std::to_string(limits::kDatasetLineBytesMax) + " bytes");
   }
 }
 

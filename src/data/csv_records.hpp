@@ -10,8 +10,9 @@
 
 namespace parsyn::data {
 
-/// Fields are separated by commas, records by LF or CRLF. A field in quotes may hold commas, line ends and doubled
-/// quotes. Blank lines are allowed at the end of the file only. Every fault is an Error(corrupt_data) with its line.
+/// Fields are separated by commas, records by LF or CRLF. A field in quotes may hold commas, line ends and
+/// doubled quotes. Blank lines are allowed at the end of the file only. Every fault is an Error(corrupt_data)
+/// with its line.
 class CsvRecords {
  public:
   explicit CsvRecords(ByteReader &reader);

@@ -8,11 +8,16 @@ namespace {
 /// The bits of a floating-point dtype that are all set in NaN and infinity only; 0 for other dtypes.
 std::uint64_t exponent_bits(Dtype dtype) {
   switch (dtype) {
-    case Dtype::f64: return 0x7ff0000000000000;
-    case Dtype::f32: return 0x7f800000;
-    case Dtype::f16: return 0x7c00;
-    case Dtype::bf16: return 0x7f80;
-    default: return 0;
+    case Dtype::f64:
+      return 0x7ff0000000000000;
+    case Dtype::f32:
+      return 0x7f800000;
+    case Dtype::f16:
+      return 0x7c00;
+    case Dtype::bf16:
+      return 0x7f80;
+    default:
+      return 0;
   }
 }
 
@@ -25,8 +30,9 @@ bool is_signed(Dtype dtype) {
 std::size_t element_bytes(Dtype dtype) {
   const unsigned bits = dtype_bits(dtype);
   if (bits == 0 || bits % 8 != 0) {
-    throw Error(ErrorCode::unsupported, "examples of dtype " + std::string(dtype_name(dtype)) +
-                                            " are not supported; use F32, U8 or another dtype of whole bytes");
+    throw Error(ErrorCode::unsupported,
+                "examples of dtype " + std::string(dtype_name(dtype)) +
+                    " are not supported; use F32, U8 or another dtype of whole bytes");
   }
   return bits / 8;
 }
@@ -42,7 +48,8 @@ Tensor to_class_labels(const Tensor &integers, const std::string &where) {
       bits = (bits ^ sign) - sign;
     } else if (width == 8 && (bits & sign) != 0) {
       throw Error(ErrorCode::corrupt_data, where + ": label " + std::to_string(bits) + " of example " +
-                                               std::to_string(at / width) + " does not fit 64 bits with a sign");
+                                               std::to_string(at / width) +
+                                               " does not fit 64 bits with a sign");
     }
     append_element(labels.data, static_cast<std::int64_t>(bits));
   }
@@ -56,9 +63,10 @@ void check_finite(const Tensor &tensor, const std::string &where) {
   const std::size_t elements = tensor.data.size() / width;
   for (std::size_t i = 0; i < elements; ++i) {
     if ((bits_at(tensor.data, i * width, width) & exponent) != exponent) continue;
-    const std::size_t per_example = tensor.shape.empty() ? 1 : elements / static_cast<std::size_t>(tensor.shape[0]);
-    throw Error(ErrorCode::corrupt_data, where + ": element " + std::to_string(i % per_example) + " of example " +
-                                             std::to_string(i / per_example) +
+    const std::size_t per_example =
+        tensor.shape.empty() ? 1 : elements / static_cast<std::size_t>(tensor.shape[0]);
+    throw Error(ErrorCode::corrupt_data, where + ": element " + std::to_string(i % per_example) +
+                                             " of example " + std::to_string(i / per_example) +
                                              " is NaN or infinite; repair or leave out this example");
   }
 }

@@ -42,8 +42,8 @@ std::size_t element_bytes(Dtype dtype);
 /// Throws Error(corrupt_data) with `where` for a U64 label that does not fit.
 Tensor to_class_labels(const Tensor &integers, const std::string &where);
 
-/// Throws Error(corrupt_data) with `where`, and the position of the element, for a NaN or an infinity in a tensor of
-/// f64, f32, f16 or bf16.
+/// Throws Error(corrupt_data) with `where`, and the position of the element, for a NaN or an infinity in a
+/// tensor of f64, f32, f16 or bf16.
 void check_finite(const Tensor &tensor, const std::string &where);
 
 }  // namespace parsyn::data

@@ -18,9 +18,9 @@ void check_tensor(const Tensor &tensor, const char *name) {
   }
   const std::uint64_t bytes = TensorSpec{name, tensor.dtype, tensor.shape}.byte_size();
   if (bytes != tensor.data.size()) {
-    throw Error(ErrorCode::corrupt_data, std::string("examples: ") + name + " of shape " + shape_text(tensor.shape) +
-                                             " needs " + std::to_string(bytes) + " bytes, but has " +
-                                             std::to_string(tensor.data.size()));
+    throw Error(ErrorCode::corrupt_data, std::string("examples: ") + name + " of shape " +
+                                             shape_text(tensor.shape) + " needs " + std::to_string(bytes) +
+                                             " bytes, but has " + std::to_string(tensor.data.size()));
   }
 }
 
@@ -79,8 +79,9 @@ Examples Examples::select(std::span<const std::uint64_t> indices) const {
   data::check_examples(*this);
   for (const std::uint64_t index : indices) {
     if (index >= count()) {
-      throw Error(ErrorCode::invalid_argument, "example " + std::to_string(index) + " is not there; the dataset has " +
-                                                   std::to_string(count()));
+      throw Error(
+          ErrorCode::invalid_argument,
+          "example " + std::to_string(index) + " is not there; the dataset has " + std::to_string(count()));
     }
   }
   return {data::select_rows(x, indices), data::select_rows(y, indices)};
@@ -105,9 +106,9 @@ DatasetShape shape_of(const Examples &examples) {
 
 std::vector<std::int64_t> class_labels(const Examples &examples) {
   if (examples.y.dtype != Dtype::i64 || examples.y.shape.size() != 1) {
-    throw Error(ErrorCode::invalid_argument, "these examples have targets of dtype " +
-                                                 std::string(dtype_name(examples.y.dtype)) + " and shape " +
-                                                 shape_text(examples.y.shape) + ", not class labels (I64 of shape [N])");
+    throw Error(ErrorCode::invalid_argument,
+                "these examples have targets of dtype " + std::string(dtype_name(examples.y.dtype)) +
+                    " and shape " + shape_text(examples.y.shape) + ", not class labels (I64 of shape [N])");
   }
   data::check_examples(examples);
   std::vector<std::int64_t> labels;

@@ -1,4 +1,5 @@
-// One reader for each file format. All check the file as a whole: no example is skipped, and none is repaired.
+// One reader for each file format. All check the file as a whole: no example is skipped, and none is
+// repaired.
 #pragma once
 
 #include "parsyn/dataset.hpp"

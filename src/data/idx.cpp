@@ -1,4 +1,5 @@
-// IDX, the format of the MNIST files: two zero bytes, a dtype code, the rank, big-endian sizes, big-endian elements.
+// IDX, the format of the MNIST files: two zero bytes, a dtype code, the rank, big-endian sizes, big-endian
+// elements.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -22,13 +23,20 @@ constexpr std::string_view kLabelsMark = "labels-idx1";
 
 std::optional<Dtype> dtype_of_code(unsigned code) {
   switch (code) {
-    case 0x08: return Dtype::u8;
-    case 0x09: return Dtype::i8;
-    case 0x0B: return Dtype::i16;
-    case 0x0C: return Dtype::i32;
-    case 0x0D: return Dtype::f32;
-    case 0x0E: return Dtype::f64;
-    default: return std::nullopt;
+    case 0x08:
+      return Dtype::u8;
+    case 0x09:
+      return Dtype::i8;
+    case 0x0B:
+      return Dtype::i16;
+    case 0x0C:
+      return Dtype::i32;
+    case 0x0D:
+      return Dtype::f32;
+    case 0x0E:
+      return Dtype::f64;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -42,7 +50,8 @@ std::array<std::byte, 4> read_four(ByteReader &reader, const char *what) {
   std::array<std::byte, 4> bytes{};
   const std::size_t got = reader.read(bytes);
   if (got != bytes.size()) {
-    corrupt(reader, std::string("the file ends in its ") + what + " (" + std::to_string(got) + " of 4 bytes)");
+    corrupt(reader,
+            std::string("the file ends in its ") + what + " (" + std::to_string(got) + " of 4 bytes)");
   }
   return bytes;
 }
@@ -58,10 +67,13 @@ IdxHeader read_header(ByteReader &reader, std::uint64_t bytes_max) {
   const auto rank = std::to_integer<unsigned>(magic[3]);
   const auto dtype = dtype_of_code(code);
   if (magic[0] != std::byte{0} || magic[1] != std::byte{0}) {
-    corrupt(reader, "this is not an IDX file: its first two bytes are " + std::to_string(std::to_integer<int>(magic[0])) +
-                        " and " + std::to_string(std::to_integer<int>(magic[1])) + ", not 0 and 0");
+    corrupt(reader, "this is not an IDX file: its first two bytes are " +
+                        std::to_string(std::to_integer<int>(magic[0])) + " and " +
+                        std::to_string(std::to_integer<int>(magic[1])) + ", not 0 and 0");
   }
-  if (!dtype) corrupt(reader, "the IDX dtype code " + std::to_string(code) + " is unknown; 8, 9, 11, 12, 13 and 14 are known");
+  if (!dtype)
+    corrupt(reader,
+            "the IDX dtype code " + std::to_string(code) + " is unknown; 8, 9, 11, 12, 13 and 14 are known");
   if (rank == 0 || rank > limits::kTensorRankMax) {
     corrupt(reader, "the IDX rank is " + std::to_string(rank) + "; it must lie between 1 and " +
                         std::to_string(limits::kTensorRankMax));
@@ -78,9 +90,9 @@ IdxHeader read_header(ByteReader &reader, std::uint64_t bytes_max) {
     header.data_bytes *= size;
   }
   if (!reader.is_gzipped() && reader.file_bytes() != 4 + 4 * rank + header.data_bytes) {
-    corrupt(reader, "sizes " + shape_text(header.spec.shape) + " of " + std::string(dtype_name(*dtype)) + " need " +
-                        std::to_string(4 + 4 * rank + header.data_bytes) + " bytes, but the file has " +
-                        std::to_string(reader.file_bytes()));
+    corrupt(reader, "sizes " + shape_text(header.spec.shape) + " of " + std::string(dtype_name(*dtype)) +
+                        " need " + std::to_string(4 + 4 * rank + header.data_bytes) +
+                        " bytes, but the file has " + std::to_string(reader.file_bytes()));
   }
   return header;
 }
@@ -92,12 +104,14 @@ Tensor read_tensor(const std::filesystem::path &path, std::uint64_t bytes_max) {
   // Grows with what is really there: a packed file's claim is not believed before.
   while (tensor.data.size() < header.data_bytes) {
     const std::size_t at = tensor.data.size();
-    const std::uint64_t step = std::min<std::uint64_t>(header.data_bytes - at, std::max<std::size_t>(at, 1 << 20));
+    const std::uint64_t step =
+        std::min<std::uint64_t>(header.data_bytes - at, std::max<std::size_t>(at, 1 << 20));
     tensor.data.resize(at + static_cast<std::size_t>(step));
     const std::size_t got = reader.read(std::span(tensor.data).subspan(at));
     if (got != step) {
-      corrupt(reader, "sizes " + shape_text(header.spec.shape) + " need " + std::to_string(header.data_bytes) +
-                          " bytes of elements, but only " + std::to_string(at + got) + " follow");
+      corrupt(reader, "sizes " + shape_text(header.spec.shape) + " need " +
+                          std::to_string(header.data_bytes) + " bytes of elements, but only " +
+                          std::to_string(at + got) + " follow");
     }
   }
   if (reader.peek() >= 0) {
@@ -120,8 +134,8 @@ std::filesystem::path labels_path_of(const DatasetFileOptions &options) {
   const std::size_t at = name.find(kImagesMark);
   if (at == std::string::npos) {
     throw Error(ErrorCode::invalid_argument,
-                options.path.string() + ": the labels file cannot be found by name, as \"" + std::string(kImagesMark) +
-                    "\" is not in this one's; name the labels file");
+                options.path.string() + ": the labels file cannot be found by name, as \"" +
+                    std::string(kImagesMark) + "\" is not in this one's; name the labels file");
   }
   return options.path.parent_path() / name.replace(at, kImagesMark.size(), kLabelsMark);
 }
@@ -139,12 +153,13 @@ Examples read_idx(const DatasetFileOptions &options) {
   const std::filesystem::path labels_path = labels_path_of(options);
   Tensor labels = read_tensor(labels_path, options.bytes_max);
   if (labels.shape.size() != 1) {
-    throw Error(ErrorCode::corrupt_data, labels_path.string() + ": labels have shape " + shape_text(labels.shape) +
-                                             "; one number per example is needed");
+    throw Error(ErrorCode::corrupt_data, labels_path.string() + ": labels have shape " +
+                                             shape_text(labels.shape) + "; one number per example is needed");
   }
   Tensor images = read_tensor(options.path, options.bytes_max);
   if (images.shape.size() < 2) {
-    throw Error(ErrorCode::corrupt_data, options.path.string() + ": one number per example is what a labels file holds; "
+    throw Error(ErrorCode::corrupt_data, options.path.string() +
+                                             ": one number per example is what a labels file holds; "
                                              "name the images file, and the labels file apart");
   }
   if (images.shape[0] != labels.shape[0]) {

@@ -16,7 +16,8 @@
 namespace parsyn::data {
 namespace {
 
-/// Deeper than this a number array has more dimensions than a tensor: the first dimension counts the examples.
+/// Deeper than this a number array has more dimensions than a tensor: the first dimension counts the
+/// examples.
 constexpr std::size_t kArrayDepthMax = limits::kTensorRankMax - 1;
 static_assert(kArrayDepthMax + 1 < limits::kJsonDepthMax, "so the depth of a line is bounded too");
 
@@ -27,8 +28,10 @@ class NumberArrays {
 
   /// Each returns what is wrong, or nothing.
   std::optional<std::string> open_array() {
-    if (open_.size() == rank_) return key_ + " is nested deeper here than before; all its arrays must have one shape";
-    if (open_.size() == kArrayDepthMax) return key_ + " is nested deeper than " + std::to_string(kArrayDepthMax);
+    if (open_.size() == rank_)
+      return key_ + " is nested deeper here than before; all its arrays must have one shape";
+    if (open_.size() == kArrayDepthMax)
+      return key_ + " is nested deeper than " + std::to_string(kArrayDepthMax);
     count_entry();
     open_.push_back(0);
     return std::nullopt;
@@ -49,7 +52,8 @@ class NumberArrays {
 
   std::optional<std::string> add(double value) {
     if (rank_ == kUnknown) rank_ = open_.size();
-    if (open_.size() != rank_) return key_ + " has a number beside an array; all its arrays must have one shape";
+    if (open_.size() != rank_)
+      return key_ + " has a number beside an array; all its arrays must have one shape";
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) return key_ + " has a number that does not fit 32-bit floats";
     count_entry();
@@ -104,7 +108,8 @@ class LineHandler : public nlohmann::json_sax<nlohmann::json> {
   bool number_integer(number_integer_t value) override { return add(static_cast<double>(value), value); }
   bool number_unsigned(number_unsigned_t value) override {
     if (value <= INT64_MAX) return add(static_cast<double>(value), static_cast<std::int64_t>(value));
-    if (where_ == Where::in_y && !y_open_array_) return refuse("y is a whole number that does not fit 64 bits with a sign");
+    if (where_ == Where::in_y && !y_open_array_)
+      return refuse("y is a whole number that does not fit 64 bits with a sign");
     return add(static_cast<double>(value), std::nullopt);
   }
   bool number_float(number_float_t value, const string_t &) override { return add(value, std::nullopt); }
@@ -118,7 +123,8 @@ class LineHandler : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t &name) override {
     const bool is_x = name == "x";
     if (!is_x && name != "y") {
-      return refuse("the key \"" + system::printable(name, 60) + "\" is unknown; a line has \"x\" and \"y\" only");
+      return refuse("the key \"" + system::printable(name, 60) +
+                    "\" is unknown; a line has \"x\" and \"y\" only");
     }
     bool &seen = is_x ? has_x_ : has_y_;
     if (std::exchange(seen, true)) return refuse("the key \"" + name + "\" is there twice");
@@ -171,10 +177,12 @@ class LineHandler : public nlohmann::json_sax<nlohmann::json> {
 
   bool refuse_value(const std::string &kind) {
     switch (where_) {
-      case Where::in_x: return refuse("x has " + kind + " where a number must stand");
+      case Where::in_x:
+        return refuse("x has " + kind + " where a number must stand");
       case Where::in_y:
         return refuse("y has " + kind + " where a number must stand; number the classes 0, 1, 2, ...");
-      default: return refuse("the line is " + kind + ", not an object with \"x\" and \"y\"");
+      default:
+        return refuse("the line is " + kind + ", not an object with \"x\" and \"y\"");
     }
   }
 
@@ -221,7 +229,8 @@ bool next_line(ByteReader &reader, std::string &line, std::uint64_t number) {
   if (reader.peek() < 0) return false;
   for (int byte = reader.get(); byte >= 0 && byte != '\n'; byte = reader.get()) {
     if (line.size() == limits::kDatasetLineBytesMax) {
-      throw Error(ErrorCode::too_large, reader.name() + ", line " + std::to_string(number) + ": the line has more than " +
+      throw Error(ErrorCode::too_large, reader.name() + ", line " + std::to_string(number) +
+                                            ": the line has more than " +
                                             std::to_string(limits::kDatasetLineBytesMax) + " bytes");
     }
     line.push_back(static_cast<char>(byte));

@@ -30,11 +30,16 @@ ParsedNumber parse_number(std::string_view text) {
 
 std::string_view fault_text(NumberFault fault) {
   switch (fault) {
-    case NumberFault::none: return "is a number";
-    case NumberFault::missing: return "is missing";
-    case NumberFault::not_a_number: return "is not a number";
-    case NumberFault::not_finite: return "is not finite";
-    case NumberFault::out_of_range: return "does not fit (32-bit floats, 64-bit whole numbers)";
+    case NumberFault::none:
+      return "is a number";
+    case NumberFault::missing:
+      return "is missing";
+    case NumberFault::not_a_number:
+      return "is not a number";
+    case NumberFault::not_finite:
+      return "is not finite";
+    case NumberFault::out_of_range:
+      return "does not fit (32-bit floats, 64-bit whole numbers)";
   }
   return "is not a number";
 }

@@ -48,21 +48,24 @@ DatasetFormat format_by_bytes(const DatasetFileOptions &options) {
   if (looks_like_idx(known)) return DatasetFormat::idx;
   if (!known.empty() && known[0] == std::byte{'{'}) return DatasetFormat::jsonl;
   throw Error(ErrorCode::invalid_argument,
-              options.path.string() + ": neither its name nor its first bytes are of a known format; known are IDX "
-                                      "(-idx, .idx), CSV (.csv), JSON Lines (.jsonl, .ndjson) and safetensors "
-                                      "(.safetensors), the first three also with .gz");
+              options.path.string() +
+                  ": neither its name nor its first bytes are of a known format; known are IDX "
+                  "(-idx, .idx), CSV (.csv), JSON Lines (.jsonl, .ndjson) and safetensors "
+                  "(.safetensors), the first three also with .gz");
 }
 
 void check_options(const DatasetFileOptions &options, DatasetFormat format) {
   const std::string where = options.path.string();
   if (format != DatasetFormat::idx && !options.labels_path.empty()) {
-    throw Error(ErrorCode::invalid_argument, where + ": only IDX files have a labels file apart; leave it out");
+    throw Error(ErrorCode::invalid_argument,
+                where + ": only IDX files have a labels file apart; leave it out");
   }
   if (format != DatasetFormat::csv && !options.label_column.empty()) {
     throw Error(ErrorCode::invalid_argument, where + ": only CSV files have a label column; leave it out");
   }
   if (format == DatasetFormat::safetensors && options.path.extension() == ".gz") {
-    throw Error(ErrorCode::invalid_argument, where + ": a safetensors file is read in place; unpack it first (gunzip)");
+    throw Error(ErrorCode::invalid_argument,
+                where + ": a safetensors file is read in place; unpack it first (gunzip)");
   }
 }
 
@@ -75,13 +78,19 @@ Examples read_examples(const DatasetFileOptions &options) {
   if (format == DatasetFormat::detect) format = data::format_by_bytes(options);
   data::check_options(options, format);
   switch (format) {
-    case DatasetFormat::idx: return data::read_idx(options);
-    case DatasetFormat::csv: return data::read_csv(options);
-    case DatasetFormat::jsonl: return data::read_jsonl(options);
-    case DatasetFormat::safetensors: return data::read_safetensors_examples(options);
-    case DatasetFormat::detect: break;
+    case DatasetFormat::idx:
+      return data::read_idx(options);
+    case DatasetFormat::csv:
+      return data::read_csv(options);
+    case DatasetFormat::jsonl:
+      return data::read_jsonl(options);
+    case DatasetFormat::safetensors:
+      return data::read_safetensors_examples(options);
+    case DatasetFormat::detect:
+      break;
   }
-  throw Error(ErrorCode::invalid_argument, "the dataset format " + std::to_string(static_cast<int>(format)) + " is unknown");
+  throw Error(ErrorCode::invalid_argument,
+              "the dataset format " + std::to_string(static_cast<int>(format)) + " is unknown");
 }
 
 }  // namespace parsyn

@@ -12,15 +12,16 @@ namespace {
 
 void check_targets(const Tensor &y, const std::string &where) {
   if (y.dtype == Dtype::f32 || (y.dtype == Dtype::i64 && y.shape.size() == 1)) return;
-  throw Error(ErrorCode::corrupt_data, where + ": y is " + std::string(dtype_name(y.dtype)) + " of shape " +
-                                           shape_text(y.shape) +
-                                           "; store class labels as integers of shape [N], or targets as F32");
+  throw Error(ErrorCode::corrupt_data,
+              where + ": y is " + std::string(dtype_name(y.dtype)) + " of shape " + shape_text(y.shape) +
+                  "; store class labels as integers of shape [N], or targets as F32");
 }
 
 Examples read(const system::FileSource &source, const std::string &where) {
   Examples examples = Examples::from_state_dict(read_safetensors(source));
   if (examples.count() == 0) throw Error(ErrorCode::corrupt_data, where + " holds no examples");
-  if (is_integral(examples.y.dtype) && examples.y.shape.size() == 1) examples.y = to_class_labels(examples.y, where);
+  if (is_integral(examples.y.dtype) && examples.y.shape.size() == 1)
+    examples.y = to_class_labels(examples.y, where);
   check_targets(examples.y, where);
   // Refuses dtypes whose elements do not fill bytes.
   element_bytes(examples.x.dtype);
@@ -36,7 +37,8 @@ Examples read_safetensors_examples(const DatasetFileOptions &options) {
   const system::FileSource source(options.path);
   if (source.size() > options.bytes_max) {
     throw Error(ErrorCode::too_large, where + " has " + std::to_string(source.size()) +
-                                          " bytes; a dataset file may have at most " + std::to_string(options.bytes_max));
+                                          " bytes; a dataset file may have at most " +
+                                          std::to_string(options.bytes_max));
   }
   try {
     return read(source, where);

@@ -8,7 +8,8 @@
 
 namespace parsyn::data {
 
-/// As long as every target is a whole number they are class labels; one that is not makes all of them F32 targets.
+/// As long as every target is a whole number they are class labels; one that is not makes all of them F32
+/// targets.
 class TargetCollector {
  public:
   void add_integer(std::int64_t value);

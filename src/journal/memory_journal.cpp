@@ -42,8 +42,9 @@ class MemoryJournal final : public Journal {
     }
   }
 
-  void for_each(std::string_view table,
-                const std::function<void(std::string_view key, std::string_view document)> &visit) const override {
+  void for_each(
+      std::string_view table,
+      const std::function<void(std::string_view key, std::string_view document)> &visit) const override {
     // A copy: no lock is held while the caller's function runs.
     for (const auto &[key, document] : copy_of(table)) visit(key, document);
   }
@@ -57,8 +58,8 @@ class MemoryJournal final : public Journal {
 
   static void check_name(const std::string &name, const char *what) {
     if (name.empty()) {
-      throw Error(ErrorCode::invalid_argument, std::string("a journal write has an empty ") + what +
-                                                   "; nothing of its batch is kept");
+      throw Error(ErrorCode::invalid_argument,
+                  std::string("a journal write has an empty ") + what + "; nothing of its batch is kept");
     }
   }
 

@@ -20,7 +20,8 @@ std::optional<FileIdentity> identity_of(const std::filesystem::path &path) {
   if (::stat(path.c_str(), &info) != 0) {
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR) return std::nullopt;
-    throw Error(ErrorCode::io, "cannot look at " + path.string() + ": " + std::system_category().message(error));
+    throw Error(ErrorCode::io,
+                "cannot look at " + path.string() + ": " + std::system_category().message(error));
   }
   if (!S_ISREG(info.st_mode)) return std::nullopt;
   return FileIdentity{info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec,

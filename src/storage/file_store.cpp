@@ -57,8 +57,8 @@ class FileStore final : public ObjectStore {
   mutable DigestCache digests_;
   /// Making a folder and the first file in it, against removing a folder that has become empty.
   std::mutex folders_mutex_;
-  /// Renaming a file and looking at what then lies there must be one step for each key, or the digest of one write
-  /// could be remembered for another. Several mutexes, as a flush to disk takes its time.
+  /// Renaming a file and looking at what then lies there must be one step for each key, or the digest of one
+  /// write could be remembered for another. Several mutexes, as a flush to disk takes its time.
   std::array<std::mutex, 64> commit_mutexes_;
 };
 
@@ -90,7 +90,9 @@ class FileObjectWriter final : public ObjectWriter {
 
  private:
   void check_open() const {
-    if (committed_) throw Error(ErrorCode::conflict, "object " + key_ + " is already committed; create it anew to replace it");
+    if (committed_)
+      throw Error(ErrorCode::conflict,
+                  "object " + key_ + " is already committed; create it anew to replace it");
   }
 
   FileStore &store_;
@@ -101,7 +103,8 @@ class FileObjectWriter final : public ObjectWriter {
 };
 
 FileStore::FileStore(const fs::path &folder) {
-  if (folder.empty()) throw Error(ErrorCode::invalid_argument, "a file store needs a folder; its name is empty");
+  if (folder.empty())
+    throw Error(ErrorCode::invalid_argument, "a file store needs a folder; its name is empty");
   if (folder.native().find('\0') != std::string::npos) {
     throw Error(ErrorCode::invalid_argument, "the file store's folder has a NUL byte in its name");
   }
@@ -190,7 +193,8 @@ std::vector<std::string> FileStore::list(std::string_view prefix) const {
   std::vector<std::string> keys;
   // Only the folder that the prefix names in full is walked.
   const std::size_t slash = prefix.rfind('/');
-  std::vector<std::string> open_folders{std::string(slash == std::string_view::npos ? "" : prefix.substr(0, slash + 1))};
+  std::vector<std::string> open_folders{
+      std::string(slash == std::string_view::npos ? "" : prefix.substr(0, slash + 1))};
   while (!open_folders.empty()) {
     const std::string current = open_folders.back();
     open_folders.pop_back();
@@ -238,7 +242,8 @@ void FileStore::remove(std::string_view key) {
 
 void FileStore::prune_folders(const std::string &key) {
   const std::lock_guard lock(folders_mutex_);
-  for (fs::path below_root = fs::path(key).parent_path(); !below_root.empty(); below_root = below_root.parent_path()) {
+  for (fs::path below_root = fs::path(key).parent_path(); !below_root.empty();
+       below_root = below_root.parent_path()) {
     const fs::path path = folder_ / below_root;
     std::error_code error;
     // A folder with something in it stays: removing it fails, and that is the test.

@@ -37,7 +37,8 @@ void sweep_leftovers(const std::filesystem::path &folder) {
     const std::filesystem::path current = open_folders.back();
     open_folders.pop_back();
     std::error_code error;
-    for (std::filesystem::directory_iterator at(current, error), end; !error && at != end; at.increment(error)) {
+    for (std::filesystem::directory_iterator at(current, error), end; !error && at != end;
+         at.increment(error)) {
       std::error_code ignored;
       if (at->is_directory(ignored) && !at->is_symlink(ignored)) {
         open_folders.push_back(at->path());

@@ -53,7 +53,8 @@ class MemoryStore final : public ObjectStore {
     check_object_prefix(prefix);
     std::vector<std::string> keys;
     const std::lock_guard lock(mutex_);
-    for (auto at = objects_.lower_bound(prefix); at != objects_.end() && at->first.starts_with(prefix); ++at) {
+    for (auto at = objects_.lower_bound(prefix); at != objects_.end() && at->first.starts_with(prefix);
+         ++at) {
       keys.push_back(at->first);
     }
     return keys;
@@ -86,12 +87,13 @@ class MemoryStore final : public ObjectStore {
     const std::string folder = key + "/";
     const auto below = objects_.lower_bound(folder);
     if (below != objects_.end() && below->first.starts_with(folder)) {
-      throw Error(ErrorCode::conflict, "object " + key + " cannot be stored: " + below->first + " lies below it");
+      throw Error(ErrorCode::conflict,
+                  "object " + key + " cannot be stored: " + below->first + " lies below it");
     }
     for (std::size_t slash = key.find('/'); slash != std::string::npos; slash = key.find('/', slash + 1)) {
       if (objects_.contains(key.substr(0, slash))) {
-        throw Error(ErrorCode::conflict,
-                    "object " + key + " cannot be stored: " + key.substr(0, slash) + " is an object, not a folder");
+        throw Error(ErrorCode::conflict, "object " + key + " cannot be stored: " + key.substr(0, slash) +
+                                             " is an object, not a folder");
       }
     }
   }
@@ -102,7 +104,8 @@ class MemoryStore final : public ObjectStore {
 
 class MemoryObjectWriter final : public ObjectWriter {
  public:
-  MemoryObjectWriter(MemoryStore &store, std::string_view key) : store_(store), object_(std::make_shared<MemoryObject>()) {
+  MemoryObjectWriter(MemoryStore &store, std::string_view key)
+      : store_(store), object_(std::make_shared<MemoryObject>()) {
     object_->info.key = key;
   }
 
@@ -124,7 +127,8 @@ class MemoryObjectWriter final : public ObjectWriter {
 
  private:
   void check_open() const {
-    if (!object_) throw Error(ErrorCode::conflict, "the object is already committed; create it anew to replace it");
+    if (!object_)
+      throw Error(ErrorCode::conflict, "the object is already committed; create it anew to replace it");
   }
 
   MemoryStore &store_;

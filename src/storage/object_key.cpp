@@ -26,8 +26,8 @@ std::string in_quotes(std::string_view text) {
 }
 
 std::string bytes_over(std::string_view what, std::size_t bytes, std::uint32_t bytes_max) {
-  return std::string(what) + " has " + std::to_string(bytes) + " bytes; at most " + std::to_string(bytes_max) +
-         " are allowed";
+  return std::string(what) + " has " + std::to_string(bytes) + " bytes; at most " +
+         std::to_string(bytes_max) + " are allowed";
 }
 
 std::optional<std::string> fault_of_characters(std::string_view segment) {
@@ -55,7 +55,8 @@ std::optional<std::string> fault_of_segment(std::string_view segment) {
 
 /// What is wrong with a text of segments; the last one may be unfinished in a prefix.
 std::optional<std::string> fault_of(std::string_view text, bool prefix) {
-  if (text.size() > limits::kObjectKeyBytesMax) return bytes_over("it", text.size(), limits::kObjectKeyBytesMax);
+  if (text.size() > limits::kObjectKeyBytesMax)
+    return bytes_over("it", text.size(), limits::kObjectKeyBytesMax);
   for (;;) {
     const std::size_t slash = text.find('/');
     if (slash == std::string_view::npos) return prefix ? fault_of_characters(text) : fault_of_segment(text);
@@ -68,8 +69,9 @@ std::optional<std::string> fault_of(std::string_view text, bool prefix) {
 
 void check_object_prefix(std::string_view prefix) {
   if (const auto fault = fault_of(prefix, true)) {
-    throw Error(ErrorCode::invalid_argument,
-                "object key prefix " + in_quotes(system::printable(prefix, 200)) + " is not valid: " + *fault);
+    throw Error(
+        ErrorCode::invalid_argument,
+        "object key prefix " + in_quotes(system::printable(prefix, 200)) + " is not valid: " + *fault);
   }
 }
 

@@ -17,12 +17,13 @@ constexpr std::string_view kFileScheme = "file:";
               "object store location \"" + system::printable(location, 300) + "\" is not valid: " + why);
 }
 
-/// A location is text that may have passed through URL tools. What one of them could decode into another path than
-/// the one that was checked is refused instead of guessed.
+/// A location is text that may have passed through URL tools. What one of them could decode into another path
+/// than the one that was checked is refused instead of guessed.
 void check_folder_text(std::string_view location, std::string_view folder) {
   if (folder.empty()) refuse(location, "no folder is named; write file:/the/folder");
   if (folder.find('\0') != std::string_view::npos) refuse(location, "it has a NUL byte");
-  if (folder.find_first_of("?#") != std::string_view::npos) refuse(location, "? and # cannot be part of the folder");
+  if (folder.find_first_of("?#") != std::string_view::npos)
+    refuse(location, "? and # cannot be part of the folder");
   if (folder.find('%') != std::string_view::npos) {
     refuse(location, "percent escapes are not decoded; write the folder's name as it is");
   }
@@ -48,7 +49,8 @@ std::shared_ptr<ObjectStore> open_object_store(const std::string &location) {
     return make_file_store(folder);
   }
   const std::size_t colon = location.find(':');
-  if (colon == std::string::npos) storage::refuse(location, "it has no scheme; write memory: or file:/the/folder");
+  if (colon == std::string::npos)
+    storage::refuse(location, "it has no scheme; write memory: or file:/the/folder");
   storage::refuse(location, "the scheme \"" + system::printable(location.substr(0, colon), 40) +
                                 "\" is unknown; this build knows memory: and file:");
 }

@@ -41,6 +41,7 @@ class MlpModel : public Model {
   }
   void set_training(bool) override {}
   bool draws_random_numbers() const override { return false; }
+  bool normalises_batches() const override { return false; }
 
  private:
   Activation activation_;

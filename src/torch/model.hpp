@@ -31,6 +31,8 @@ class Model {
   virtual void set_training(bool training) = 0;
   /// True when forward() draws from libtorch's generators.
   virtual bool draws_random_numbers() const = 0;
+  /// True when forward() in training needs several examples to take their variance.
+  virtual bool normalises_batches() const = 0;
 
   /// The tensors that training changes, each once.
   std::vector<at::Tensor> trainable() const;

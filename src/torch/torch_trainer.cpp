@@ -54,11 +54,6 @@ void clip_gradients(const std::vector<at::Tensor> &parameters, double norm_max) 
     if (parameter.grad().defined()) parameter.mutable_grad().mul_(norm_max / norm);
 }
 
-/// Batch normalisation of a single value per channel.
-bool is_batch_of_one(const Error &error) {
-  return error.message().find("Expected more than 1 value per channel when training") != std::string::npos;
-}
-
 }  // namespace
 
 TorchTrainer::TorchTrainer(TrainerParts parts)
@@ -77,6 +72,7 @@ TorchTrainer::TorchTrainer(TrainerParts parts)
     if (model_->trainable().empty())
       throw Error(ErrorCode::invalid_argument,
                   "The model has no parameter that requires a gradient, so there is nothing to train.");
+    check_batches(job_.train->count());
     loss_.check_targets(*job_.train, "training");
     train_ = std::make_unique<DeviceExamples>(*job_.train, device_);
     check_fit(*job_.train, "training", true);
@@ -88,27 +84,28 @@ TorchTrainer::TorchTrainer(TrainerParts parts)
   }
 }
 
+void TorchTrainer::check_batches(std::uint64_t num_examples) const {
+  if (std::min<std::uint64_t>(num_examples, job_.config.batch_size) > 1 || !model_->normalises_batches())
+    return;
+  const std::string reason = num_examples == 1 ? "The partition has 1 example" : "config.batch_size is 1";
+  throw Error(ErrorCode::invalid_argument,
+              reason + "; a model with batch normalisation needs at least 2 examples per batch.");
+}
+
 void TorchTrainer::check_fit(const Examples &examples, std::string_view role, bool training) {
   const DeviceExamples &source = training ? *train_ : *validation_;
   std::uint64_t count = std::min<std::uint64_t>(source.count(), 2);
   if (training) count = std::min<std::uint64_t>(count, job_.config.batch_size);
   const std::string task = "The model cannot take the " + std::string(role) + " examples, of input shape " +
                            shape_text({examples.x.shape.begin() + 1, examples.x.shape.end()});
-  try {
-    with_clear_errors(ErrorCode::invalid_argument, task, [&] {
-      const c10::NoGradGuard no_grad;
-      std::optional<RandomScope> random;
-      if (model_->draws_random_numbers()) random.emplace(random_seed(0), device_);
-      model_->set_training(training);
-      const at::Tensor output = model_->forward(source.slice(0, count).input);
-      loss_.check_output(output.sizes(), examples, role);
-    });
-  } catch (const Error &error) {
-    if (!is_batch_of_one(error)) throw;
-    const std::string reason = source.count() == 1 ? "The partition has 1 example" : "config.batch_size is 1";
-    throw Error(ErrorCode::invalid_argument,
-                reason + "; a model with batch normalisation needs at least 2 examples per batch.");
-  }
+  with_clear_errors(ErrorCode::invalid_argument, task, [&] {
+    const c10::NoGradGuard no_grad;
+    std::optional<RandomScope> random;
+    if (model_->draws_random_numbers()) random.emplace(random_seed(0), device_);
+    model_->set_training(training);
+    const at::Tensor output = model_->forward(source.slice(0, count).input);
+    loss_.check_output(output.sizes(), examples, role);
+  });
 }
 
 ComputeSettings TorchTrainer::compute_settings() const {

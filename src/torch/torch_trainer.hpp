@@ -33,6 +33,7 @@ class TorchTrainer : public Trainer {
   StateDict train(const StateDict &global, const RoundTask &task, TrainMonitor &monitor) override;
 
  private:
+  void check_batches(std::uint64_t num_examples) const;
   void check_fit(const Examples &examples, std::string_view role, bool training);
   void run_steps(const RoundTask &task, TrainMonitor &monitor);
   ComputeSettings compute_settings() const;

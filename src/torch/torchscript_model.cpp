@@ -1,6 +1,7 @@
 // Scripted modules: read from a file, as a model to train and as a state dict.
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
@@ -80,14 +81,24 @@ std::vector<NamedTensor> state_of(const jit::Module &module) {
   return state;
 }
 
-bool has_random_node(const jit::Block *block) {
-  for (const jit::Node *node : block->nodes()) {
-    // Some kinds of dropout are missing from libtorch's own list.
-    if (node->isNondeterministic() ||
-        std::string_view(node->kind().toUnqualString()).find("dropout") != std::string_view::npos)
-      return true;
+/// Some kinds of dropout are missing from libtorch's own list of what is not deterministic.
+bool draws_random_numbers(const jit::Node &node) {
+  return node.isNondeterministic() ||
+         std::string_view(node.kind().toUnqualString()).find("dropout") != std::string_view::npos;
+}
+
+/// One that uses its running statistics in training too, a constant of the module, normalises no batch.
+bool normalises_batches(const jit::Node &node) {
+  if (node.kind() != jit::aten::batch_norm) return false;
+  const auto training = jit::toIValue(node.namedInput("training"));
+  return !training || !training->isBool() || training->toBool();
+}
+
+bool any_node(const jit::Block &block, bool (*holds)(const jit::Node &)) {
+  for (const jit::Node *node : block.nodes()) {
+    if (holds(*node)) return true;
     for (const jit::Block *inner : node->blocks())
-      if (has_random_node(inner)) return true;
+      if (any_node(*inner, holds)) return true;
   }
   return false;
 }
@@ -97,7 +108,8 @@ class TorchscriptModel : public Model {
   explicit TorchscriptModel(jit::Module module) : Model(state_of(module)), module_(std::move(module)) {
     const auto graph = module_.get_method("forward").graph()->copy();
     jit::Inline(*graph);
-    draws_random_numbers_ = has_random_node(graph->block());
+    draws_random_numbers_ = any_node(*graph->block(), torch::draws_random_numbers);
+    normalises_batches_ = any_node(*graph->block(), torch::normalises_batches);
   }
 
   at::Tensor forward(const at::Tensor &input) override {
@@ -112,10 +124,12 @@ class TorchscriptModel : public Model {
   }
   void set_training(bool training) override { module_.train(training); }
   bool draws_random_numbers() const override { return draws_random_numbers_; }
+  bool normalises_batches() const override { return normalises_batches_; }
 
  private:
   jit::Module module_;
   bool draws_random_numbers_ = false;
+  bool normalises_batches_ = false;
 };
 
 }  // namespace

@@ -169,12 +169,18 @@ Parsed<DatasetSpec> parse_dataset_spec(std::string_view text) { return parse_doc
 Parsed<ModelSpec> parse_model_spec(std::string_view text) { return parse_document<ModelSpec>(text, read_model); }
 
 std::optional<RoundChoice> parse_round_choice(std::string_view text) {
-  if (text.empty()) return RoundChoice{};
-  if (text == "best") return RoundChoice{BestRound{}};
+  // Built in place: g++ 12 takes a variant that is moved into an optional for uninitialized.
+  std::optional<RoundChoice> choice(std::in_place);
+  if (text.empty()) return choice;
+  if (text == "best") {
+    choice->emplace<BestRound>();
+    return choice;
+  }
   std::uint32_t round = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), round);
   if (error != std::errc{} || end != text.data() + text.size() || !kRoundChoiceRange.holds(round)) return std::nullopt;
-  return RoundChoice{round};
+  choice->emplace<std::uint32_t>(round);
+  return choice;
 }
 
 }  // namespace parsyn::wire

@@ -35,7 +35,8 @@ TEST_CASE("fault 58: fewer examples than workers are refused with both numbers")
 TEST_CASE("fault 59: no remainder is dropped or duplicated") {
   CHECK(sizes_of(even(10, 4, 42)) == std::vector<std::uint64_t>{3, 3, 2, 2});
   CHECK(sizes_of(even(7, 3, 42)) == std::vector<std::uint64_t>{3, 2, 2});
-  CHECK(sizes_of(even(1001, 10, 42)) == std::vector<std::uint64_t>{101, 100, 100, 100, 100, 100, 100, 100, 100, 100});
+  CHECK(sizes_of(even(1001, 10, 42)) ==
+        std::vector<std::uint64_t>{101, 100, 100, 100, 100, 100, 100, 100, 100, 100});
   CHECK(sizes_of(even(100, 7, 42)) == std::vector<std::uint64_t>{15, 15, 14, 14, 14, 14, 14});
   CHECK(covers_exactly(even(10, 4, 42), 10));
   CHECK(covers_exactly(even(7, 3, 42), 7));

@@ -16,7 +16,8 @@ class TemporaryFolder {
  public:
   explicit TemporaryFolder(const std::filesystem::path &parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "parsyn-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a folder in " + parent.string());
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("cannot make a folder in " + parent.string());
     path_ = name;
   }
   ~TemporaryFolder() {

@@ -22,7 +22,8 @@ using Documents = std::vector<std::pair<std::string, std::string>>;
 
 Documents documents(const Journal &journal, std::string_view table) {
   Documents found;
-  journal.for_each(table, [&](std::string_view key, std::string_view document) { found.emplace_back(key, document); });
+  journal.for_each(
+      table, [&](std::string_view key, std::string_view document) { found.emplace_back(key, document); });
   return found;
 }
 
@@ -45,18 +46,24 @@ TEST_CASE("a write replaces the document of its key, and one without a document 
 
 TEST_CASE("writes of one batch take effect in their order") {
   const auto journal = make_journal(GENERATE(as<std::string>{}, "memory"));
-  commit(*journal, {{"t", "a", "1"}, {"t", "a", "2"}, {"t", "b", "1"}, {"t", "b", std::nullopt},
-                    {"t", "c", std::nullopt}, {"t", "c", "3"}});
+  commit(*journal, {{"t", "a", "1"},
+                    {"t", "a", "2"},
+                    {"t", "b", "1"},
+                    {"t", "b", std::nullopt},
+                    {"t", "c", std::nullopt},
+                    {"t", "c", "3"}});
   CHECK(documents(*journal, "t") == Documents{{"a", "2"}, {"c", "3"}});
 }
 
 TEST_CASE("nothing of a refused batch is kept") {
   const auto journal = make_journal(GENERATE(as<std::string>{}, "memory"));
   commit(*journal, {{"jobs", "1", "a"}});
-  CHECK(error_of([&] { commit(*journal, {{"jobs", "1", "b"}, {"jobs", "2", "c"}, {"jobs", "", "d"}}); }).code() ==
-        ErrorCode::invalid_argument);
-  CHECK(error_of([&] { commit(*journal, {{"jobs", "1", std::nullopt}, {"", "2", "c"}}); }).code() ==
-        ErrorCode::invalid_argument);
+  CHECK(error_of([&] {
+          commit(*journal, {{"jobs", "1", "b"}, {"jobs", "2", "c"}, {"jobs", "", "d"}});
+        }).code() == ErrorCode::invalid_argument);
+  CHECK(error_of([&] {
+          commit(*journal, {{"jobs", "1", std::nullopt}, {"", "2", "c"}});
+        }).code() == ErrorCode::invalid_argument);
   CHECK(documents(*journal, "jobs") == Documents{{"1", "a"}});
 }
 
@@ -82,7 +89,9 @@ TEST_CASE("batches of several threads take effect one after the other") {
     threads.emplace_back([&, thread] {
       const std::string own = std::to_string(thread);
       for (int turn = 0; turn < 200; ++turn) {
-        commit(*journal, {{"t", "shared-a", own}, {"t", own + "-" + std::to_string(turn), own}, {"t", "shared-b", own}});
+        commit(
+            *journal,
+            {{"t", "shared-a", own}, {"t", own + "-" + std::to_string(turn), own}, {"t", "shared-b", own}});
         const Documents seen = documents(*journal, "t");
         std::map<std::string, std::string> by_key(seen.begin(), seen.end());
         // Both halves of a batch are always of one writer.

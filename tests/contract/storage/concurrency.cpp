@@ -13,7 +13,9 @@ using namespace parsyn::test;
 
 TEST_CASE("readers of a key that is replaced again and again see all bytes of one write") {
   const StoreUnderTest store(GENERATE(as<std::string>{}, "memory", "file"));
-  const auto content = [](int writer, int turn) { return std::string(50'000 + writer * 100 + turn, static_cast<char>('a' + writer)); };
+  const auto content = [](int writer, int turn) {
+    return std::string(50'000 + writer * 100 + turn, static_cast<char>('a' + writer));
+  };
   put(*store, "shared/current", content(0, 0));
 
   std::atomic<int> writing{3};

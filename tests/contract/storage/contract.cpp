@@ -38,7 +38,8 @@ TEST_CASE("a large object is written in pieces and read by position") {
   std::string bytes((std::size_t{5} << 20) + 17, '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>((i * 2654435761u) >> 13);
   const auto writer = store->create("large");
-  for (std::size_t at = 0; at < bytes.size(); at += 99'991) writer->write(as_bytes(std::string_view(bytes).substr(at, 99'991)));
+  for (std::size_t at = 0; at < bytes.size(); at += 99'991)
+    writer->write(as_bytes(std::string_view(bytes).substr(at, 99'991)));
   const ObjectInfo stored = writer->commit();
   CHECK(stored.bytes == bytes.size());
   CHECK(stored.sha256 == system::sha256_hex(bytes));
@@ -106,11 +107,13 @@ TEST_CASE("a writer commits once") {
 
 TEST_CASE("list gives the keys that start with a prefix, sorted") {
   const StoreUnderTest store(GENERATE(as<std::string>{}, "memory", "file"));
-  for (const char *key : {"jobs/2/b", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g", "jobs/10/a", "jobs-1", "z", "jobs/1/a"}) {
+  for (const char *key :
+       {"jobs/2/b", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g", "jobs/10/a", "jobs-1", "z", "jobs/1/a"}) {
     put(*store, key, key);
   }
   using Keys = std::vector<std::string>;
-  CHECK(store->list("") == Keys{"jobs-1", "jobs/1/a", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g", "jobs/10/a", "jobs/2/b", "z"});
+  CHECK(store->list("") ==
+        Keys{"jobs-1", "jobs/1/a", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g", "jobs/10/a", "jobs/2/b", "z"});
   CHECK(store->list("jobs/1") == Keys{"jobs/1/a", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g", "jobs/10/a"});
   CHECK(store->list("jobs/1/") == Keys{"jobs/1/a", "jobs/1/rounds/10/g", "jobs/1/rounds/9/g"});
   CHECK(store->list("jobs/1/rounds/1") == Keys{"jobs/1/rounds/10/g"});
@@ -156,9 +159,32 @@ TEST_CASE("an invalid key is refused by every method, with what is wrong") {
   const std::string long_segment(201, 'a');
   std::string long_key = "a";
   while (long_key.size() <= 1'024) long_key += "/a";
-  for (const std::string &key : {""s, "/"s, "/etc/passwd"s, "a/"s, "a//b"s, "."s, ".."s, "../x"s, "a/../b"s, "a/./b"s,
-                                 "a/.."s, "%2e%2e/x"s, "a%2fb"s, "a\\b"s, "..\\x"s, "a\0b"s, "a b"s, "a:b"s, "x?a"s,
-                                 "x#a"s, "caf\xc3\xa9"s, "\xff"s, "a\n"s, "~root"s, "x.parsyn-tmp-1"s, long_segment,
+  for (const std::string &key : {""s,
+                                 "/"s,
+                                 "/etc/passwd"s,
+                                 "a/"s,
+                                 "a//b"s,
+                                 "."s,
+                                 ".."s,
+                                 "../x"s,
+                                 "a/../b"s,
+                                 "a/./b"s,
+                                 "a/.."s,
+                                 "%2e%2e/x"s,
+                                 "a%2fb"s,
+                                 "a\\b"s,
+                                 "..\\x"s,
+                                 "a\0b"s,
+                                 "a b"s,
+                                 "a:b"s,
+                                 "x?a"s,
+                                 "x#a"s,
+                                 "caf\xc3\xa9"s,
+                                 "\xff"s,
+                                 "a\n"s,
+                                 "~root"s,
+                                 "x.parsyn-tmp-1"s,
+                                 long_segment,
                                  long_key}) {
     CAPTURE(key);
     CHECK(error_of([&] { store->create(key); }).code() == ErrorCode::invalid_argument);
@@ -182,7 +208,8 @@ TEST_CASE("a location names a backend, and an unknown scheme is refused by name"
   CHECK(get(*open_object_store("file://" + folder.path().string() + "/s"), "a") == "x");
   CHECK(open_object_store("memory:")->list("").empty());
   CHECK(mentions(error_of([] { open_object_store("s3://bucket/x"); }), "\"s3\""));
-  for (const char *location : {"", "file:", "memory:x", "/plain/path", "file://host/x", "C:\\x", "http://x"}) {
+  for (const char *location :
+       {"", "file:", "memory:x", "/plain/path", "file://host/x", "C:\\x", "http://x"}) {
     CAPTURE(location);
     CHECK(error_of([&] { open_object_store(location); }).code() == ErrorCode::invalid_argument);
   }

@@ -49,7 +49,8 @@ TEST_CASE("stat of a committed object does not read it") {
   const TemporaryFolder folder;
   const auto store = make_file_store(folder.path());
   const ObjectInfo stored = put(*store, "a", "abc");
-  // Changed behind the store's back in a way that it cannot see: only what it remembers gives the first digest.
+  // Changed behind the store's back in a way that it cannot see: only what it remembers gives the first
+  // digest.
   struct stat before {};
   REQUIRE(::stat((folder.path() / "a").c_str(), &before) == 0);
   folder.file("a", "xyz");
@@ -68,8 +69,9 @@ TEST_CASE("opening a store removes unfinished files older than the process, and 
   fs::last_write_time(folder.file("jobs/1/object", "whole"), old);
   folder.file("jobs/1/y" + mark + "11ee", "being written");
   const auto store = make_file_store(folder.path());
-  CHECK(entries_below(folder.path()) ==
-        std::set<std::string>{"jobs", "jobs/1", "jobs/1/object", "jobs/1/other.tmp", "jobs/1/y" + mark + "11ee"});
+  CHECK(entries_below(folder.path()) == std::set<std::string>{"jobs", "jobs/1", "jobs/1/object",
+                                                              "jobs/1/other.tmp",
+                                                              "jobs/1/y" + mark + "11ee"});
   CHECK(store->list("") == std::vector<std::string>{"jobs/1/object", "jobs/1/other.tmp"});
 }
 

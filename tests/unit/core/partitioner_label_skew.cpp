@@ -32,7 +32,8 @@ TEST_CASE("the Dirichlet partitioner gives the golden splits of docs/partitionin
 
 TEST_CASE("every alpha between the bounds gives a whole split") {
   const auto labels = cycled_labels(503, 7);
-  for (const double alpha : {kDirichletAlphaMin, 1e-4, 0.01, 0.3, 0.999, 1.0, 3.7, 100.0, kDirichletAlphaMax}) {
+  for (const double alpha :
+       {kDirichletAlphaMin, 1e-4, 0.01, 0.3, 0.999, 1.0, 3.7, 100.0, kDirichletAlphaMax}) {
     for (std::uint64_t seed = 0; seed < 10; ++seed) {
       const Partitions partitions = dirichlet(labels, 9, seed, {.alpha = alpha, .examples_min = 5});
       REQUIRE(covers_exactly(partitions, 503));
@@ -65,14 +66,23 @@ TEST_CASE("labels need not be small or positive") {
 
 TEST_CASE("a label-skew request without labels, or with an impossible minimum, is refused") {
   const std::vector<std::int64_t> labels = cycled_labels(20, 3);
-  CHECK(mentions(error_of([] { make_dirichlet_partitioner({})->partition({20, 4, 1, {}}); }), "none was given"));
-  CHECK(mentions(error_of([&] { make_dirichlet_partitioner({})->partition({21, 4, 1, labels}); }), "20 were given"));
+  CHECK(mentions(error_of([] {
+                   make_dirichlet_partitioner({})->partition({20, 4, 1, {}});
+                 }),
+                 "none was given"));
+  CHECK(mentions(error_of([&] {
+                   make_dirichlet_partitioner({})->partition({21, 4, 1, labels});
+                 }),
+                 "20 were given"));
   CHECK(mentions(error_of([] { make_shards_partitioner(2)->partition({20, 4, 1, {}}); }), "\"shards\""));
-  CHECK(error_of([&] { dirichlet(labels, 4, 1, {.examples_min = 6}); }).code() == ErrorCode::invalid_argument);
-  CHECK(error_of([&] { dirichlet(labels, 4, 1, {.examples_min = UINT64_MAX}); }).code() == ErrorCode::invalid_argument);
+  CHECK(error_of([&] { dirichlet(labels, 4, 1, {.examples_min = 6}); }).code() ==
+        ErrorCode::invalid_argument);
+  CHECK(error_of([&] { dirichlet(labels, 4, 1, {.examples_min = UINT64_MAX}); }).code() ==
+        ErrorCode::invalid_argument);
   for (const double alpha : {0.0, -1.0, 1e-7, 1e7, std::numeric_limits<double>::quiet_NaN(),
                              std::numeric_limits<double>::infinity()}) {
-    CHECK(error_of([&] { make_dirichlet_partitioner({.alpha = alpha}); }).code() == ErrorCode::invalid_argument);
+    CHECK(error_of([&] { make_dirichlet_partitioner({.alpha = alpha}); }).code() ==
+          ErrorCode::invalid_argument);
   }
 }
 

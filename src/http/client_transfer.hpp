@@ -1,0 +1,115 @@
+// One request of the client, on handles of cURL that somebody else keeps.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "http/http_client.hpp"
+#include "http/output_file.hpp"
+#include "parsyn/error.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
+
+namespace parsyn::http {
+
+/// An easy handle in a multi handle of its own, whose connection cache outlives each request.
+class CurlHandles {
+ public:
+  CurlHandles();
+  ~CurlHandles();
+  CurlHandles(const CurlHandles &) = delete;
+  CurlHandles &operator=(const CurlHandles &) = delete;
+
+  CURL *easy() const { return easy_; }
+  CURLM *multi() const { return multi_; }
+  /// Any thread: ends a wait that runs, or the next one.
+  void wake() const;
+
+ private:
+  CURL *easy_ = nullptr;
+  CURLM *multi_ = nullptr;
+};
+
+class ClientTransfer {
+ public:
+  /// All arguments must outlive it. Throws Error(invalid_argument, io).
+  ClientTransfer(const HttpClientOptions &options, const HttpClientRequest &request, CurlHandles &handles,
+                 const std::atomic<bool> &interrupted);
+  ~ClientTransfer();
+  ClientTransfer(const ClientTransfer &) = delete;
+  ClientTransfer &operator=(const ClientTransfer &) = delete;
+
+  HttpClientResponse run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void set_options();
+  void set_method_and_body();
+  void set_headers();
+  void set_tls();
+
+  CURLcode loop();
+  void check_progress();
+  std::chrono::milliseconds idle_limit() const;
+  std::uint64_t sent() const;
+  void report_progress();
+
+  // What cURL calls; an exception is kept, and ends the transfer.
+  static int on_connected(void *self, char *, char *, int, int);
+  static std::size_t on_read(char *out, std::size_t size, std::size_t count, void *self);
+  static int on_seek(void *self, curl_off_t offset, int origin);
+  static std::size_t on_header(char *data, std::size_t size, std::size_t count, void *self);
+  static std::size_t on_write(char *data, std::size_t size, std::size_t count, void *self);
+  template <typename Action>
+  bool guarded(Action action);
+
+  void take_header(std::string_view line);
+  void head_done();
+  void check_partial_content() const;
+  void take_body(std::string_view piece);
+  void check_length() const;
+  [[noreturn]] void fail(CURLcode code) const;
+  [[noreturn]] void fail(ErrorCode code, const std::string &what) const;
+
+  const HttpClientOptions &options_;
+  const HttpClientRequest &request_;
+  CurlHandles &handles_;
+  const std::atomic<bool> &interrupted_;
+  CURL *const easy_;
+  curl_slist *header_list_ = nullptr;
+  char error_text_[CURL_ERROR_SIZE] = {};
+
+  std::unique_ptr<system::FileSource> body_source_;
+  std::uint64_t body_size_ = 0;
+  std::uint64_t body_at_ = 0;
+
+  HttpClientResponse response_;
+  bool answer_begun_ = false;
+  bool head_done_ = false;
+  std::uint64_t header_bytes_ = 0;
+  std::optional<std::uint64_t> content_length_;
+  bool to_file_ = false;
+  std::optional<OutputFile> output_;
+  system::Sha256 digest_;
+
+  bool connected_ = false;
+  Clock::time_point started_;
+  Clock::time_point last_progress_;
+  std::uint64_t progress_mark_ = 0;  // bytes either way at last_progress_
+  int unacknowledged_ = 0;           // by the peer, at the last look
+  Clock::time_point reported_;
+  bool ended_by_caller_ = false;  // on_body wanted no more
+  std::exception_ptr failure_;
+};
+
+}  // namespace parsyn::http

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <iterator>
+
+#include "http/http_server.hpp"
+#include "parsyn/error.hpp"
+#include "parsyn/http.hpp"
+#include "transport/event_streams.hpp"
+#include "transport/loopback.hpp"
+#include "transport/routes.hpp"
+#include "transport/signed_url.hpp"
+
+namespace parsyn {
+namespace {
+
+http::HttpServerOptions server_options(const ServeOptions &options) {
+  if (options.operator_token.empty()) throw Error(ErrorCode::invalid_argument, "a coordinator's server needs an operator token");
+  const bool tls = !options.certificate_file.empty();
+  if (!tls && !options.allow_plain_http && !transport::is_loopback_host(options.address)) {
+    throw Error(ErrorCode::invalid_argument,
+                "refusing to listen on " + options.address + " without TLS: tokens and weights would be open to everyone on the way. Give "
+                "--tls-certificate and --tls-key, listen on 127.0.0.1, or say that you want it (--allow-plain-http)");
+  }
+  http::HttpServerOptions server;
+  server.address = options.address;
+  server.port = options.port;
+  server.certificate_file = options.certificate_file;
+  server.private_key_file = options.private_key_file;
+  server.client_ca_file = options.client_ca_file;
+  server.handler_threads = options.handler_threads;
+  server.log = options.log;
+  return server;
+}
+
+}  // namespace
+
+class CoordinatorServer::Impl {
+ public:
+  Impl(Coordinator &coordinator, const ServeOptions &options)
+      : signer_(options.url_lifetime), streams_(coordinator), server_(server_options(options), routes(coordinator, options)) {}
+
+  ~Impl() { stop(); }
+
+  void stop() {
+    streams_.stop();
+    server_.stop();
+  }
+
+  const http::HttpServer &server() const { return server_; }
+
+ private:
+  std::vector<http::Route> routes(Coordinator &coordinator, const ServeOptions &options) {
+    std::vector<http::Route> all = transport::health_routes();
+    const auto append = [&](std::vector<http::Route> more) { std::ranges::move(more, std::back_inserter(all)); };
+    append(transport::operator_routes(coordinator, streams_, options.operator_token));
+    append(transport::worker_routes(coordinator.worker_service(), signer_));
+    append(transport::object_routes(coordinator.worker_service(), signer_));
+    return all;
+  }
+
+  transport::UrlSigner signer_;
+  transport::EventStreams streams_;
+  http::HttpServer server_;  // last: it ends before what its routes use
+};
+
+CoordinatorServer::CoordinatorServer(Coordinator &coordinator, const ServeOptions &options)
+    : impl_(std::make_unique<Impl>(coordinator, options)) {}
+CoordinatorServer::~CoordinatorServer() = default;
+std::string CoordinatorServer::url() const { return impl_->server().url(); }
+std::uint16_t CoordinatorServer::port() const { return impl_->server().port(); }
+void CoordinatorServer::stop() { impl_->stop(); }
+
+}  // namespace parsyn

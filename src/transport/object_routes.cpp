@@ -1,0 +1,62 @@
+// The coordinator's own objects behind signed URLs: what presigned URLs are for S3.
+#include "parsyn/error.hpp"
+#include "transport/paths.hpp"
+#include "transport/routes.hpp"
+#include "wire/resource_json.hpp"
+
+namespace parsyn::transport {
+namespace {
+
+using http::BodyPlan;
+using http::HttpRequest;
+using http::HttpResponse;
+using http::Responder;
+
+/// Access ends with the task, whatever time the URL still has.
+std::uint64_t writable_bytes(WorkerService &service, const UrlSigner &signer, const HttpRequest &request) {
+  const std::string &key = request.parameters.at(0);
+  const std::uint64_t bytes = service.may_write(signer.verify("PUT", key, request.query), key);
+  if (bytes == 0) throw Error(ErrorCode::forbidden, "the task of this upload is over: drop it and ask for a new task");
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<http::Route> object_routes(WorkerService &service, const UrlSigner &signer) {
+  const std::string pattern = std::string(kObjectsPath) + "{key...}";
+  http::Route get{"GET", pattern,
+                  [&service, &signer](HttpRequest &request) {
+                    const std::string &key = request.parameters.at(0);
+                    if (!service.may_read(signer.verify("GET", key, request.query), key)) {
+                      throw Error(ErrorCode::forbidden, "this object is not part of a task that the worker has now");
+                    }
+                    return BodyPlan{};
+                  },
+                  [&service](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
+                    const ObjectInfo object = service.objects().stat(request.parameters.at(0));
+                    HttpResponse response;
+                    response.headers["Content-Type"] = "application/octet-stream";
+                    response.headers["X-Content-SHA256"] = object.sha256;
+                    response.source = service.objects().open(object.key);
+                    response.etag = object.etag;
+                    respond.send(std::move(response));
+                  }};
+  http::Route put{"PUT", pattern,
+                  [&service, &signer](HttpRequest &request) {
+                    BodyPlan plan;
+                    plan.bytes_max = writable_bytes(service, signer, request);
+                    plan.sink = std::shared_ptr<ByteSink>(service.objects().create(request.parameters.at(0)));
+                    return plan;
+                  },
+                  [&service, &signer](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
+                    writable_bytes(service, signer, request);
+                    const ObjectInfo object = static_cast<ObjectWriter &>(*sink).commit();
+                    HttpResponse response = json_response(200, wire::object_json(object));
+                    response.headers["ETag"] = object.etag;
+                    response.headers["X-Content-SHA256"] = object.sha256;
+                    respond.send(std::move(response));
+                  }};
+  return {std::move(get), std::move(put)};
+}
+
+}  // namespace parsyn::transport

@@ -1,0 +1,16 @@
+// The URL paths of the worker protocol, for both sides of it.
+#pragma once
+
+namespace parsyn::transport {
+
+inline constexpr char kSessionPath[] = "/api/v1/worker/session";
+inline constexpr char kTaskPath[] = "/api/v1/worker/task";
+inline constexpr char kReportPath[] = "/api/v1/worker/report";
+inline constexpr char kHeartbeatPath[] = "/api/v1/worker/heartbeat";
+inline constexpr char kUrlPath[] = "/api/v1/worker/url";
+inline constexpr char kObjectsPath[] = "/api/v1/objects/";
+
+/// The fault code of a signed URL that must be asked for again.
+inline constexpr char kUrlExpired[] = "url_expired";
+
+}  // namespace parsyn::transport

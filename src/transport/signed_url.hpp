@@ -1,0 +1,35 @@
+// Signed URLs of the coordinator's own objects: short-lived secrets that name a method, an object and a worker.
+//
+// The signature is HMAC-SHA-256 over method, key, worker and expiry, under a secret that lives as long as the server.
+// Besides the signature, access ends with the task: the server asks the WorkerService at each use.
+//
+// Thread-safety: immutable.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "parsyn/job_config.hpp"
+
+namespace parsyn::transport {
+
+class UrlSigner {
+ public:
+  explicit UrlSigner(std::chrono::milliseconds lifetime);
+
+  /// A path with its query: "/api/v1/objects/KEY?worker=1&expires=...&signature=...".
+  std::string sign(std::string_view method, std::string_view key, Id worker) const;
+  /// The worker that the URL was made for. Throws Error(forbidden) for a signature that does not fit, and with a fault
+  /// of code kUrlExpired for one whose time is over.
+  Id verify(std::string_view method, std::string_view key, const std::map<std::string, std::string> &query) const;
+
+ private:
+  std::string signature(std::string_view method, std::string_view key, std::string_view worker, std::string_view expires) const;
+
+  std::chrono::milliseconds lifetime_;
+  std::string secret_;
+};
+
+}  // namespace parsyn::transport

@@ -1,0 +1,177 @@
+#include "worker/task_runner.hpp"
+
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
+#include "parsyn/error.hpp"
+#include "parsyn/safetensors.hpp"
+#include "system/files.hpp"
+#include "system/sha256.hpp"
+
+namespace parsyn::worker {
+namespace {
+
+/// Jobs whose data and trainer are kept ready: rounds of two jobs may take turns.
+constexpr std::size_t kJobsKept = 2;
+
+/// Passes bytes on and digests them on the way.
+class DigestingSink final : public ByteSink {
+ public:
+  explicit DigestingSink(ByteSink &sink) : sink_(sink) {}
+  void write(std::span<const std::byte> bytes) override {
+    digest_.update(bytes);
+    sink_.write(bytes);
+  }
+  std::string sha256() { return digest_.hex(); }
+
+ private:
+  ByteSink &sink_;
+  system::Sha256 digest_;
+};
+
+void check_same_tensors(const StateDict &global, const StateDict &trained) {
+  for (const TensorSpec &spec : specs_of(global)) {
+    const auto found = trained.find(spec.name);
+    if (found == trained.end()) throw Error(ErrorCode::internal, "the trainer returned no tensor " + spec.name);
+    if (found->second.dtype != spec.dtype || found->second.shape != spec.shape) {
+      throw Error(ErrorCode::internal, "the trainer returned tensor " + spec.name + " with shape " + shape_text(found->second.shape) +
+                                           " and dtype " + std::string(dtype_name(found->second.dtype)) + "; the model has " +
+                                           shape_text(spec.shape) + " and " + std::string(dtype_name(spec.dtype)));
+    }
+  }
+  if (trained.size() != global.size()) throw Error(ErrorCode::internal, "the trainer returned tensors that the model does not have");
+}
+
+}  // namespace
+
+struct TaskRunner::JobContext {
+  std::shared_ptr<const Examples> train;
+  std::shared_ptr<const Examples> validation;
+  std::string train_sha256;  // which partition it is
+  TrainerJob job;
+  std::unique_ptr<Trainer> trainer;
+};
+
+TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board) : options_(std::move(options)), board_(board) {
+  system::make_folders(options_.cache / "objects");
+  system::make_folders(options_.cache / "updates");
+}
+
+TaskRunner::~TaskRunner() = default;
+
+Report TaskRunner::run(const Task &task) {
+  Report report;
+  report.task_id = task.task_id;
+  report.job_id = task.job_id;
+  report.round = task.round;
+  try {
+    perform(task, report);
+  } catch (const Error &error) {
+    if (error.code() == ErrorCode::cancelled || board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+    report.failure = error.message();
+  } catch (const std::exception &error) {
+    report.failure = std::string("the trainer failed: ") + error.what();
+  } catch (...) {
+    report.failure = "the trainer failed with an exception that is no std::exception";
+  }
+  if (!report.failure.empty()) jobs_.erase(task.job_id);  // whatever state it left is not to be trusted
+  return report;
+}
+
+void TaskRunner::perform(const Task &task, Report &report) {
+  board_.set_phase("downloading");
+  const StateDict global = fetch_weights(task.global);
+  JobContext &context = context_of(task);
+
+  if (context.validation) {
+    board_.set_phase("evaluating");
+    report.received = context.trainer->evaluate(global);
+  }
+  if (task.kind == Task::Kind::evaluate) return;
+
+  board_.set_phase("training");
+  const RoundTask round{.round = task.round, .steps = task.steps, .first_step = task.first_step};
+  StateDict trained = context.trainer->train(global, round, board_);
+  if (board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+  check_same_tensors(global, trained);
+  report.train_loss = board_.mean_loss();
+  if (context.validation) {
+    board_.set_phase("evaluating");
+    report.own = context.trainer->evaluate(trained);
+  }
+
+  board_.set_phase("uploading");
+  const std::filesystem::path file = options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors");
+  system::AtomicFile out(file);
+  DigestingSink digested(out);
+  write_safetensors(trained, digested, {{"format", "pt"}});
+  out.commit();
+  report.sha256 = digested.sha256();
+  report.bytes = out.bytes_written();
+  report.key = task.upload->key;
+  // The weight: the partition's size as the coordinator knows it, or our own count where the data is ours.
+  report.num_examples = context.job.train->count();
+  options_.upload(*task.upload, file);
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+}
+
+std::filesystem::path TaskRunner::fetch(const ObjectRef &object) {
+  const std::filesystem::path file = options_.cache / "objects" / object.sha256;
+  std::error_code missing;
+  const bool there = std::filesystem::file_size(file, missing) == object.bytes && !missing;
+  // The name is the digest, but a file may have rotted or been cut since: it is read once more before it is used.
+  if (there && system::sha256_hex(system::FileSource(file)) == object.sha256) return file;
+  options_.download(object, file);
+  return file;
+}
+
+StateDict TaskRunner::fetch_weights(const ObjectRef &object) {
+  const std::filesystem::path file = fetch(object);
+  if (!last_weights_.empty() && last_weights_ != file) {
+    std::error_code ignored;
+    std::filesystem::remove(last_weights_, ignored);  // each round brings new ones
+  }
+  last_weights_ = file;
+  return read_safetensors(system::FileSource(file));
+}
+
+TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
+  const std::string train_sha256 = task.train ? task.train->sha256 : std::string();
+  const auto found = jobs_.find(task.job_id);
+  if (found != jobs_.end()) {
+    const bool evaluates_only = task.kind == Task::Kind::evaluate;
+    if (evaluates_only || found->second->train_sha256 == train_sha256) return *found->second;
+    jobs_.erase(found);  // the job gave this worker another partition
+  }
+  while (jobs_.size() >= kJobsKept) jobs_.erase(jobs_.begin());
+
+  auto context = std::make_unique<JobContext>();
+  context->train_sha256 = train_sha256;
+  const auto load = [&](const ObjectRef &object) {
+    return std::make_shared<const Examples>(Examples::from_state_dict(read_safetensors(system::FileSource(fetch(object)))));
+  };
+  if (task.train) {
+    context->train = load(*task.train);
+  } else if (!task.local_dataset.empty()) {
+    const auto own = options_.local_data->find(task.local_dataset);
+    if (own == options_.local_data->end()) throw Error(ErrorCode::not_found, "this worker has no local data named " + task.local_dataset);
+    context->train = own->second;
+  }
+  if (task.validation) context->validation = load(*task.validation);
+  TrainerJob &job = context->job;
+  if (task.module) job.module_path = fetch(*task.module).string();
+  job.job_id = task.job_id;
+  job.worker_id = options_.worker_id;
+  job.seed = task.seed;
+  job.model = task.model;
+  job.config = task.config;
+  job.total_steps = task.total_steps;
+  job.train = context->train.get();
+  job.validation = context->validation.get();
+  context->trainer = options_.trainer_factory->make_trainer(job);
+  return *(jobs_[task.job_id] = std::move(context));
+}
+
+}  // namespace parsyn::worker

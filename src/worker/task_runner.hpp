@@ -1,0 +1,51 @@
+// Performs one task: fetch what it names, evaluate, train, evaluate, write the update.
+//
+// Thread-safety: one thread at a time; the ProgressBoard tells others.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "parsyn/trainer.hpp"
+#include "parsyn/transport.hpp"
+#include "worker/progress_board.hpp"
+
+namespace parsyn::worker {
+
+struct TaskRunnerOptions {
+  std::filesystem::path cache;
+  TrainerFactory *trainer_factory = nullptr;
+  const std::map<std::string, std::shared_ptr<const Examples>> *local_data = nullptr;
+  Id worker_id = 0;
+  /// Transfers, with their retries; throw Error(cancelled) when the task is over.
+  std::function<void(const ObjectRef &, const std::filesystem::path &)> download;
+  std::function<void(const UploadSlot &, const std::filesystem::path &)> upload;
+};
+
+class TaskRunner {
+ public:
+  TaskRunner(TaskRunnerOptions options, ProgressBoard &board);
+  ~TaskRunner();
+
+  /// The report, without its lease; a task that fails gives a report with `failure`. Throws Error(cancelled) when the
+  /// task is over for this worker.
+  Report run(const Task &task);
+
+ private:
+  struct JobContext;
+
+  void perform(const Task &task, Report &report);
+  JobContext &context_of(const Task &task);
+  std::filesystem::path fetch(const ObjectRef &object);
+  StateDict fetch_weights(const ObjectRef &object);
+
+  TaskRunnerOptions options_;
+  ProgressBoard &board_;
+  std::map<Id, std::unique_ptr<JobContext>> jobs_;  // of the last few jobs
+  std::filesystem::path last_weights_;
+};
+
+}  // namespace parsyn::worker

@@ -1,0 +1,417 @@
+#include "parsyn/worker.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "parsyn/error.hpp"
+#include "system/files.hpp"
+#include "system/random.hpp"
+#include "worker/backoff.hpp"
+#include "worker/progress_board.hpp"
+#include "worker/task_runner.hpp"
+
+namespace parsyn {
+namespace {
+
+constexpr char kSoftware[] = "parsyn 0.1.0";
+constexpr int kCorruptTransfersMax = 3;
+
+bool is_transient(const Error &error) {
+  return error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout;
+}
+
+bool has_fault(const Error &error, std::string_view code) {
+  return std::ranges::any_of(error.faults(), [&](const Fault &fault) { return fault.code == code; });
+}
+
+/// A folder of its own, removed with everything in it.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / ("parsyn-worker-" + system::random_hex(8))) {
+    system::make_folders(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder &) = delete;
+  TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+  const std::filesystem::path &path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace
+
+class Worker::Impl {
+ public:
+  explicit Impl(WorkerOptions options);
+  ~Impl() { stop(); }
+
+  WorkerActivity activity() const;
+  std::string wait();
+  bool wait_for(std::chrono::milliseconds timeout);
+  void stop();
+
+ private:
+  void run();
+  void work_in_session();
+  bool open_session();
+  void handle(const Task &task);
+  void deliver(Report report);
+  void beat();
+  void send_heartbeat();
+  void on_lease_error(const Error &error, std::uint64_t lease);
+  template <typename Call>
+  void transfer(const Call &call, const char *what);
+  /// False when the worker is to stop instead.
+  bool pause(std::chrono::milliseconds duration);
+  void end_with(std::string reason);
+  void log(LogLevel level, std::string_view id, std::string text) const;
+
+  WorkerOptions options_;
+  std::optional<TemporaryFolder> temporary_;
+  const std::string instance_ = system::random_hex(16);
+  worker::ProgressBoard board_;
+  std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
+  worker::Backoff backoff_;                     // the main thread's
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool stopping_ = false;
+  bool ended_ = false;
+  bool busy_ = false;
+  bool lease_lost_ = false;
+  std::string reason_;
+  std::optional<SessionGrant> grant_;
+  std::mutex heartbeat_mutex_;  // one heartbeat at a time, so that losses arrive in order
+
+  std::once_flag joined_;
+  std::thread main_thread_;
+  std::thread heartbeat_thread_;
+};
+
+Worker::Impl::Impl(WorkerOptions options) : options_(std::move(options)), backoff_(options_.backoff_first, options_.backoff_max) {
+  if (!options_.transport) throw Error(ErrorCode::invalid_argument, "a worker needs a transport");
+  if (!options_.trainer_factory) throw Error(ErrorCode::invalid_argument, "a worker needs a trainer factory");
+  if (options_.cache.empty()) options_.cache = temporary_.emplace().path();
+  system::make_folders(options_.cache);
+  main_thread_ = std::thread([this] { run(); });
+  heartbeat_thread_ = std::thread([this] { beat(); });
+}
+
+void Worker::Impl::run() {
+  try {
+    while (open_session()) work_in_session();
+  } catch (const Error &error) {
+    end_with(error.code() == ErrorCode::cancelled ? std::string() : error.message());
+  } catch (const std::exception &error) {
+    end_with(std::string("unexpected: ") + error.what());
+  }
+  std::optional<SessionGrant> grant;
+  {
+    const std::lock_guard lock(mutex_);
+    grant = std::exchange(grant_, std::nullopt);
+  }
+  if (grant) {
+    try {
+      options_.transport->close_session(grant->lease);
+    } catch (const Error &) {
+      // The lease ends by itself.
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    ended_ = true;
+  }
+  changed_.notify_all();
+}
+
+bool Worker::Impl::open_session() {
+  SessionRequest request;
+  request.software = kSoftware;
+  request.instance = instance_;
+  request.capabilities = options_.trainer_factory->capabilities();
+  for (const auto &[name, examples] : options_.local_data) request.local_datasets.push_back({name, examples->count()});
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+    }
+    try {
+      const SessionGrant grant = options_.transport->open_session(request);
+      {
+        const std::lock_guard lock(mutex_);
+        grant_ = grant;
+        lease_lost_ = false;
+      }
+      changed_.notify_all();
+      backoff_.reset();
+      if (!runner_) {
+        worker::TaskRunnerOptions runner;
+        runner.cache = options_.cache;
+        runner.trainer_factory = options_.trainer_factory.get();
+        runner.local_data = &options_.local_data;
+        runner.worker_id = grant.worker_id;
+        const auto keep_going = [this](std::uint64_t, std::uint64_t) { return !board_.cancelled(); };
+        runner.download = [this, keep_going](const ObjectRef &object, const std::filesystem::path &file) {
+          transfer([&] { options_.transport->download(object, file, keep_going); }, "download");
+        };
+        runner.upload = [this, keep_going](const UploadSlot &slot, const std::filesystem::path &file) {
+          transfer([&] { options_.transport->upload(slot, file, keep_going); }, "upload");
+        };
+        runner_ = std::make_unique<worker::TaskRunner>(std::move(runner), board_);
+      }
+      log(LogLevel::info, "worker.connected", "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
+      return true;
+    } catch (const Error &error) {
+      if (!is_transient(error)) throw;
+      const auto wait = backoff_.next();
+      log(LogLevel::warning, "worker.coordinator_away",
+          "the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+      if (!pause(wait)) return false;
+    }
+  }
+}
+
+void Worker::Impl::work_in_session() {
+  for (;;) {
+    std::uint64_t lease = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_ || lease_lost_ || !grant_) return;
+      lease = grant_->lease;
+    }
+    std::optional<Task> task;
+    try {
+      task = options_.transport->next_task({.lease = lease, .wait = limits::kLongPoll});
+      backoff_.reset();
+    } catch (const Error &error) {
+      if (error.code() == ErrorCode::conflict) {
+        on_lease_error(error, lease);
+        continue;
+      }
+      if (!is_transient(error)) throw;
+      const auto wait = backoff_.next();
+      log(LogLevel::warning, "worker.coordinator_away",
+          "the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+      if (!pause(wait)) return;
+      continue;
+    }
+    if (task) handle(*task);
+  }
+}
+
+void Worker::Impl::handle(const Task &task) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ || lease_lost_) return;
+    busy_ = true;
+    board_.begin(task);
+  }
+  changed_.notify_all();
+  const std::string what = "job " + std::to_string(task.job_id) + " round " + std::to_string(task.round) + " of " + std::to_string(task.num_rounds);
+  log(LogLevel::info, "worker.task", what + (task.kind == Task::Kind::train ? ": training " + std::to_string(task.steps) + " steps" : ": evaluating the final model"));
+  try {
+    Report report = runner_->run(task);
+    if (!report.failure.empty()) log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
+    while (board_.has_losses() && !board_.cancelled()) send_heartbeat();
+    deliver(std::move(report));
+  } catch (const Error &error) {
+    if (error.code() != ErrorCode::cancelled) {
+      log(LogLevel::warning, "worker.task_dropped", what + " is dropped: " + error.message());
+    } else {
+      log(LogLevel::info, "worker.task_dropped", what + " is dropped: it is over for this worker");
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    busy_ = false;
+    board_.end();
+  }
+  changed_.notify_all();
+}
+
+void Worker::Impl::deliver(Report report) {
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (lease_lost_ || !grant_) return;
+      report.lease = grant_->lease;
+    }
+    try {
+      const ReportReceipt receipt = options_.transport->report(report);
+      backoff_.reset();
+      if (!receipt.accepted) log(LogLevel::warning, "worker.report_refused", "the report was refused (" + receipt.code + "): " + receipt.reason);
+      return;
+    } catch (const Error &error) {
+      if (error.code() == ErrorCode::conflict) return on_lease_error(error, report.lease);
+      if (!is_transient(error)) throw;
+      const auto wait = backoff_.next();
+      log(LogLevel::warning, "worker.coordinator_away",
+          "the report waits: the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+      if (!pause(wait)) return;
+    }
+  }
+}
+
+template <typename Call>
+void Worker::Impl::transfer(const Call &call, const char *what) {
+  int corrupt = 0;
+  for (;;) {
+    try {
+      call();
+      backoff_.reset();
+      return;
+    } catch (const Error &error) {
+      if (error.code() == ErrorCode::forbidden || error.code() == ErrorCode::conflict) {
+        // Access ends with the task.
+        throw Error(ErrorCode::cancelled, std::string("the ") + what + " is not allowed any more: " + error.message());
+      }
+      const bool again = is_transient(error) || (error.code() == ErrorCode::corrupt_data && ++corrupt < kCorruptTransfersMax);
+      if (!again) throw;
+      const auto wait = backoff_.next();
+      log(LogLevel::warning, "worker.transfer_broken", std::string("the ") + what + " broke off (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+      if (!pause(wait) || board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+    }
+  }
+}
+
+void Worker::Impl::beat() {
+  std::unique_lock lock(mutex_);
+  auto last = std::chrono::steady_clock::now();
+  while (!ended_) {
+    if (!grant_) {
+      changed_.wait(lock, [&] { return ended_ || grant_; });
+      last = std::chrono::steady_clock::now();
+      continue;
+    }
+    // Often while there is progress to tell, else just often enough to keep the lease.
+    const auto interval = busy_ ? std::min(grant_->progress_interval, grant_->heartbeat_interval) : grant_->heartbeat_interval;
+    const bool was_busy = busy_;
+    if (changed_.wait_until(lock, last + interval, [&] { return ended_ || !grant_ || busy_ != was_busy; })) continue;
+    const auto now = std::chrono::steady_clock::now();
+    const bool due = now - last >= grant_->heartbeat_interval;
+    if (!due && !board_.has_news()) {
+      changed_.wait_for(lock, interval, [&] { return ended_ || !grant_; });
+      continue;
+    }
+    last = now;
+    lock.unlock();
+    send_heartbeat();
+    lock.lock();
+  }
+}
+
+void Worker::Impl::send_heartbeat() {
+  const std::lock_guard one_at_a_time(heartbeat_mutex_);
+  Heartbeat heartbeat;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!grant_ || lease_lost_) return board_.cancel_any();
+    heartbeat.lease = grant_->lease;
+  }
+  heartbeat.progress = board_.take();
+  try {
+    const HeartbeatAnswer answer = options_.transport->heartbeat(heartbeat);
+    for (const std::uint64_t task : answer.cancelled_tasks) board_.cancel(task);
+  } catch (const Error &error) {
+    if (heartbeat.progress) board_.give_back(*heartbeat.progress);
+    if (error.code() == ErrorCode::conflict) return on_lease_error(error, heartbeat.lease);
+    if (error.code() == ErrorCode::unauthorized || error.code() == ErrorCode::protocol) end_with(error.message());
+    // Else the coordinator is away for a moment: training goes on, the next heartbeat tries again.
+    if (error.code() != ErrorCode::cancelled) {
+      log(LogLevel::debug, "worker.heartbeat_lost", "a heartbeat did not arrive: " + error.message());
+      pause(std::chrono::milliseconds(200));
+    }
+  }
+}
+
+void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
+  const bool superseded = has_fault(error, "lease_superseded");
+  {
+    const std::lock_guard lock(mutex_);
+    if (!grant_ || grant_->lease != lease) return;  // of a session that is already replaced
+    if (!superseded) {
+      lease_lost_ = true;
+      board_.cancel_any();
+    }
+  }
+  if (superseded) return end_with(error.message());
+  log(LogLevel::warning, "worker.lease_lost", error.message());
+}
+
+bool Worker::Impl::pause(std::chrono::milliseconds duration) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, duration, [this] { return stopping_; });
+}
+
+void Worker::Impl::end_with(std::string reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    stopping_ = true;
+    reason_ = std::move(reason);
+    board_.cancel_any();
+  }
+  changed_.notify_all();
+  options_.transport->interrupt();
+}
+
+void Worker::Impl::stop() {
+  {
+    std::unique_lock lock(mutex_);
+    if (options_.finish_task_on_stop && !ended_) {
+      changed_.wait(lock, [this] { return !busy_ || ended_ || stopping_; });
+    }
+    stopping_ = true;
+    board_.cancel_any();
+  }
+  changed_.notify_all();
+  options_.transport->interrupt();
+  std::call_once(joined_, [this] {
+    main_thread_.join();
+    heartbeat_thread_.join();
+  });
+}
+
+WorkerActivity Worker::Impl::activity() const {
+  const std::lock_guard lock(mutex_);
+  WorkerActivity activity;
+  activity.phase = ended_ ? "stopped" : grant_ ? "waiting" : "connecting";
+  if (grant_) {
+    activity.worker_id = grant_->worker_id;
+    activity.connected = !lease_lost_;
+  }
+  board_.fill(activity);
+  return activity;
+}
+
+std::string Worker::Impl::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ended_; });
+  return reason_;
+}
+
+bool Worker::Impl::wait_for(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, timeout, [this] { return ended_; });
+}
+
+void Worker::Impl::log(LogLevel level, std::string_view id, std::string text) const {
+  if (options_.log) options_.log({level, id, std::move(text), {}});
+}
+
+Worker::Worker(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Worker::~Worker() = default;
+WorkerActivity Worker::activity() const { return impl_->activity(); }
+std::string Worker::wait() { return impl_->wait(); }
+bool Worker::wait_for(std::chrono::milliseconds timeout) { return impl_->wait_for(timeout); }
+void Worker::stop() { impl_->stop(); }
+
+}  // namespace parsyn
