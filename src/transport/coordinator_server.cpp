@@ -36,7 +36,7 @@ http::HttpServerOptions server_options(const ServeOptions &options) {
 class CoordinatorServer::Impl {
  public:
   Impl(Coordinator &coordinator, const ServeOptions &options)
-      : signer_(options.url_lifetime), streams_(coordinator), server_(server_options(options), routes(coordinator, options)) {}
+      : signer_(std::make_shared<const transport::UrlSigner>(options.url_lifetime)), streams_(coordinator), server_(server_options(options), routes(coordinator, options)) {}
 
   ~Impl() { stop(); }
 
@@ -57,7 +57,7 @@ class CoordinatorServer::Impl {
     return all;
   }
 
-  transport::UrlSigner signer_;
+  std::shared_ptr<const transport::UrlSigner> signer_;
   transport::EventStreams streams_;
   http::HttpServer server_;  // last: it ends before what its routes use
 };

@@ -22,12 +22,12 @@ std::uint64_t writable_bytes(WorkerService &service, const UrlSigner &signer, co
 
 }  // namespace
 
-std::vector<http::Route> object_routes(WorkerService &service, const UrlSigner &signer) {
+std::vector<http::Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer) {
   const std::string pattern = std::string(kObjectsPath) + "{key...}";
   http::Route get{"GET", pattern,
-                  [&service, &signer](HttpRequest &request) {
+                  [&service, signer](HttpRequest &request) {
                     const std::string &key = request.parameters.at(0);
-                    if (!service.may_read(signer.verify("GET", key, request.query), key)) {
+                    if (!service.may_read(signer->verify("GET", key, request.query), key)) {
                       throw Error(ErrorCode::forbidden, "this object is not part of a task that the worker has now");
                     }
                     return BodyPlan{};
@@ -42,14 +42,14 @@ std::vector<http::Route> object_routes(WorkerService &service, const UrlSigner &
                     respond.send(std::move(response));
                   }};
   http::Route put{"PUT", pattern,
-                  [&service, &signer](HttpRequest &request) {
+                  [&service, signer](HttpRequest &request) {
                     BodyPlan plan;
-                    plan.bytes_max = writable_bytes(service, signer, request);
+                    plan.bytes_max = writable_bytes(service, *signer, request);
                     plan.sink = std::shared_ptr<ByteSink>(service.objects().create(request.parameters.at(0)));
                     return plan;
                   },
-                  [&service, &signer](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
-                    writable_bytes(service, signer, request);
+                  [&service, signer](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
+                    writable_bytes(service, *signer, request);
                     const ObjectInfo object = static_cast<ObjectWriter &>(*sink).commit();
                     HttpResponse response = json_response(200, wire::object_json(object));
                     response.headers["ETag"] = object.etag;

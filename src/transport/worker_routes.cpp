@@ -49,7 +49,7 @@ class WorkerRoutes {
 
 }  // namespace
 
-std::vector<http::Route> worker_routes(WorkerService &service, const UrlSigner &signer) {
+std::vector<http::Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer) {
   WorkerRoutes routes(service);
   routes.add("POST", kSessionPath, [&service](Id worker, const HttpRequest &request, const Responder &respond) {
     respond.send(json_response(200, wire::encode(service.open_session(worker, wire::decode_session_request(request.body)))));
@@ -63,9 +63,9 @@ std::vector<http::Route> worker_routes(WorkerService &service, const UrlSigner &
     response.status = 204;
     respond.send(response);
   });
-  routes.add("POST", kTaskPath, [&service, &signer](Id worker, const HttpRequest &request, const Responder &respond) {
-    service.next_task(worker, wire::decode_task_poll(request.body), [worker, &signer, respond](std::optional<Task> task) {
-      if (task) fill_urls(*task, worker, signer);
+  routes.add("POST", kTaskPath, [&service, signer](Id worker, const HttpRequest &request, const Responder &respond) {
+    service.next_task(worker, wire::decode_task_poll(request.body), [worker, signer, respond](std::optional<Task> task) {
+      if (task) fill_urls(*task, worker, *signer);
       respond.send(json_response(200, wire::encode(task)));
     });
   });
@@ -75,11 +75,11 @@ std::vector<http::Route> worker_routes(WorkerService &service, const UrlSigner &
   routes.add("POST", kHeartbeatPath, [&service](Id worker, const HttpRequest &request, const Responder &respond) {
     respond.send(json_response(200, wire::encode(service.heartbeat(worker, wire::decode_heartbeat(request.body)))));
   });
-  routes.add("POST", kUrlPath, [&service, &signer](Id worker, const HttpRequest &request, const Responder &respond) {
+  routes.add("POST", kUrlPath, [&service, signer](Id worker, const HttpRequest &request, const Responder &respond) {
     const wire::UrlRequest wanted = wire::decode_url_request(request.body);
     const bool allowed = wanted.write ? service.may_write(worker, wanted.key) > 0 : service.may_read(worker, wanted.key);
     if (!allowed) throw Error(ErrorCode::forbidden, "this object is not part of a task that the worker has now");
-    respond.send(json_response(200, wire::encode(wire::UrlAnswer{signer.sign(wanted.write ? "PUT" : "GET", wanted.key, worker)})));
+    respond.send(json_response(200, wire::encode(wire::UrlAnswer{signer->sign(wanted.write ? "PUT" : "GET", wanted.key, worker)})));
   });
   return routes.take();
 }
