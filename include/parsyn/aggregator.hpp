@@ -1,10 +1,12 @@
-// FedAvg over stored updates: sum(n_k * x_k) / sum(n_k), block by block (McMahan et al. 2017, arXiv 1602.05629).
+// FedAvg over stored updates: sum(n_k * x_k) / sum(n_k), block by block (McMahan et al. 2017, arXiv
+// 1602.05629).
 //
-// For one block of one tensor the same elements are read from every update, in worker-id order, accumulated in
-// float64 with integer n, divided once and rounded once to the stored dtype. So the result does not depend on the
-// order in which updates arrived, on the number of threads, or on the block size, and memory is blocks x workers.
-// Integer and boolean tensors never pass through floating point: equal on all workers gives that value, else the
-// maximum. BatchNorm's running_mean and running_var are averaged like any other floating tensor (not pooled).
+// For one block of one tensor the same elements are read from every update, in worker-id order, accumulated
+// in float64 with integer n, divided once and rounded once to the stored dtype. So the result does not depend
+// on the order in which updates arrived, on the number of threads, or on the block size, and memory is blocks
+// x workers. Integer and boolean tensors never pass through floating point: equal on all workers gives that
+// value, else the maximum. BatchNorm's running_mean and running_var are averaged like any other floating
+// tensor (not pooled).
 //
 // Thread-safety: const and stateless; one object may aggregate several jobs at once.
 // Lifetime: sources, sink and executor are borrowed for the call.
@@ -21,7 +23,8 @@
 
 namespace parsyn {
 
-/// Runs pieces of work, perhaps on several threads. The pure layers own no threads: they are given one of these.
+/// Runs pieces of work, perhaps on several threads. The pure layers own no threads: they are given one of
+/// these.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -52,10 +55,10 @@ struct ValidationLimits {
   SafetensorsLimits header{.header_bytes_max = limits::kPeerHeaderBytesMax};
 };
 
-/// Checks a whole update before any of it counts: a well-formed file with exactly the names, shapes and dtypes of
-/// `expected`, and finite values only. Returns an empty string, or the sentence that refuses it (it names the tensor,
-/// both shapes or dtypes, or the index of the first element that is not finite).
-/// Throws Error(io) when the source cannot be read: that says nothing about the update.
+/// Checks a whole update before any of it counts: a well-formed file with exactly the names, shapes and
+/// dtypes of `expected`, and finite values only. Returns an empty string, or the sentence that refuses it (it
+/// names the tensor, both shapes or dtypes, or the index of the first element that is not finite). Throws
+/// Error(io) when the source cannot be read: that says nothing about the update.
 std::string why_update_is_refused(const ByteSource &update, const std::vector<TensorSpec> &expected,
                                   Executor &executor, const ValidationLimits &limits = {});
 
@@ -63,12 +66,14 @@ class Aggregator {
  public:
   virtual ~Aggregator() = default;
 
-  /// Writes the new global model, a safetensors file laid out by layout_safetensors(specs, metadata), to `out`.
-  /// `specs` are the global model's tensors; `updates` must have passed why_update_is_refused against them.
-  /// Updates of zero examples add nothing. Throws Error: invalid_argument (no updates, a worker twice, total weight 0,
-  /// a dtype that cannot be aggregated), corrupt_data (an update that does not fit, a result that is not finite), io.
-  virtual void aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates, Executor &executor,
-                         ByteSink &out, const std::map<std::string, std::string> &metadata) const = 0;
+  /// Writes the new global model, a safetensors file laid out by layout_safetensors(specs, metadata), to
+  /// `out`. `specs` are the global model's tensors; `updates` must have passed why_update_is_refused against
+  /// them. Updates of zero examples add nothing. Throws Error: invalid_argument (no updates, a worker twice,
+  /// total weight 0, a dtype that cannot be aggregated), corrupt_data (an update that does not fit, a result
+  /// that is not finite), io.
+  virtual void aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates,
+                         Executor &executor, ByteSink &out,
+                         const std::map<std::string, std::string> &metadata) const = 0;
 };
 
 class FedAvgAggregator final : public Aggregator {
@@ -79,8 +84,8 @@ class FedAvgAggregator final : public Aggregator {
   FedAvgAggregator() = default;
   explicit FedAvgAggregator(const Options &options) : options_(options) {}
 
-  void aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates, Executor &executor, ByteSink &out,
-                 const std::map<std::string, std::string> &metadata = {}) const override;
+  void aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates, Executor &executor,
+                 ByteSink &out, const std::map<std::string, std::string> &metadata = {}) const override;
 
  private:
   Options options_;

@@ -1,7 +1,8 @@
-// Bytes that are read by position and bytes that are written in order: what the pure layers see of files and memory.
+// Bytes that are read by position and bytes that are written in order: what the pure layers see of files and
+// memory.
 //
-// Thread-safety: read_at of one ByteSource may be called from several threads at once; a ByteSink has one writer.
-// Lifetime: whoever creates a source or sink keeps it alive while it is used.
+// Thread-safety: read_at of one ByteSource may be called from several threads at once; a ByteSink has one
+// writer. Lifetime: whoever creates a source or sink keeps it alive while it is used.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ class ByteSource {
   /// Total length in bytes; never changes.
   virtual std::uint64_t size() const = 0;
 
-  /// Fills all of `out` from `offset`. Throws Error: corrupt_data when the range does not lie within size(), io.
+  /// Fills all of `out` from `offset`. Throws Error: corrupt_data when the range does not lie within size(),
+  /// io.
   virtual void read_at(std::uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
@@ -44,7 +46,9 @@ class MemorySource final : public ByteSource {
 /// Collects in memory.
 class MemorySink final : public ByteSink {
  public:
-  void write(std::span<const std::byte> bytes) override { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
+  void write(std::span<const std::byte> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
   const std::vector<std::byte> &bytes() const { return bytes_; }
 
  private:

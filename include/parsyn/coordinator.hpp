@@ -5,12 +5,13 @@
 //   auto job = coordinator->submit(config);
 //   coordinator->wait(job.id, std::chrono::hours(1));
 //
-// It runs its own threads and no model. Rounds follow docs/rounds.md; parsyn::http serves it over the network.
+// It runs its own threads and no model. Rounds follow docs/rounds.md; parsyn::http serves it over the
+// network.
 //
 // Thread-safety: every method may be called from any thread. Callbacks run with no lock held and may call the
 // coordinator. No global state: several coordinators in one process are independent.
-// Lifetime: stop() and destruction return within limits::kStopBound, with requests in flight; afterwards every call
-// throws Error(cancelled). A stopped coordinator leaves its jobs as they are.
+// Lifetime: stop() and destruction return within limits::kStopBound, with requests in flight; afterwards
+// every call throws Error(cancelled). A stopped coordinator leaves its jobs as they are.
 #pragma once
 
 #include <chrono>
@@ -43,7 +44,8 @@ struct CoordinatorOptions {
   std::chrono::milliseconds join_window = limits::kJoinWindow;
   std::uint64_t examples_per_worker_max = limits::kExamplesPerWorkerMax;
   unsigned threads = 0;  ///< For checking and averaging updates; 0: one per core.
-  /// Reads the weights of a TorchScript file, as parsyn::torchscript_state_dict does. Empty: such models are refused.
+  /// Reads the weights of a TorchScript file, as parsyn::torchscript_state_dict does. Empty: such models are
+  /// refused.
   std::function<StateDict(const std::filesystem::path &)> torchscript_importer;
 };
 
@@ -59,7 +61,7 @@ struct WorkerCredentials {
 struct DatasetSpec {
   std::string name;
   bool local = false;
-  std::optional<DatasetFileOptions> train;       ///< Required unless local.
+  std::optional<DatasetFileOptions> train;  ///< Required unless local.
   std::optional<DatasetFileOptions> validation;
   double validation_fraction = 0;  ///< Of train, when there is no validation file; 0: nothing is evaluated.
   std::uint64_t split_seed = 0;
@@ -71,9 +73,9 @@ using RoundChoice = std::variant<std::monostate, std::uint32_t, BestRound>;
 
 struct ModelSpec {
   std::string name;
-  ModelDescription description;          ///< `module_key` is set by the coordinator.
-  std::filesystem::path path;            ///< torchscript: the module; custom: initial weights (safetensors).
-  std::optional<Id> from_job;            ///< Start from this job's result; the description is that job's.
+  ModelDescription description;  ///< `module_key` is set by the coordinator.
+  std::filesystem::path path;    ///< torchscript: the module; custom: initial weights (safetensors).
+  std::optional<Id> from_job;    ///< Start from this job's result; the description is that job's.
   RoundChoice from_round;
 };
 
@@ -99,8 +101,8 @@ class Coordinator {
   virtual ModelInfo model(Id id) const = 0;
 
   // Jobs.
-  /// Everything that is wrong with `config` here and now: its values, unknown ids, data and model that do not fit,
-  /// what a selected, live worker cannot do. Empty: submit would take it.
+  /// Everything that is wrong with `config` here and now: its values, unknown ids, data and model that do not
+  /// fit, what a selected, live worker cannot do. Empty: submit would take it.
   virtual std::vector<Fault> check(const JobConfig &config) const = 0;
   /// The same non-empty key with the same config gives the same job; with another one, Error(conflict).
   virtual JobStatus submit(const JobConfig &config, const std::string &idempotency_key = {}) = 0;
@@ -108,7 +110,8 @@ class Coordinator {
   virtual JobState job_state(Id id) const = 0;
   /// Jobs with a greater id, in id order, at most `count_max`.
   virtual std::vector<JobStatus> jobs(Id after = 0, std::size_t count_max = SIZE_MAX) const = 0;
-  /// Ends the job after the current round and keeps the last global model. Throws Error(conflict) when it has ended.
+  /// Ends the job after the current round and keeps the last global model. Throws Error(conflict) when it has
+  /// ended.
   virtual JobStatus stop_job(Id id) = 0;
   /// Ends the job at once. Throws Error(conflict) when it has ended.
   virtual JobStatus cancel_job(Id id) = 0;
@@ -121,8 +124,8 @@ class Coordinator {
   // Events of a job.
   /// Those with a greater sequence, oldest first, at most `count_max`.
   virtual std::vector<Event> events_after(Id job, std::uint64_t sequence, std::size_t count_max) const = 0;
-  /// Calls `notify` whenever the job has new events, until the returned handle is destroyed (which waits for a running
-  /// call). `notify` must be quick.
+  /// Calls `notify` whenever the job has new events, until the returned handle is destroyed (which waits for
+  /// a running call). `notify` must be quick.
   virtual std::shared_ptr<void> subscribe(Id job, std::function<void()> notify) const = 0;
 
   virtual WorkerService &worker_service() = 0;

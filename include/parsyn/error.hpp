@@ -1,8 +1,8 @@
 // The one exception type of parsyn, and the faults that it carries.
 //
-// Every public function that can fail throws parsyn::Error and nothing else (std::bad_alloc aside). The code alone
-// decides what a program does; the message says what happened, where, and what to do about it. Input with several
-// faults is refused once, with all of them in faults().
+// Every public function that can fail throws parsyn::Error and nothing else (std::bad_alloc aside). The code
+// alone decides what a program does; the message says what happened, where, and what to do about it. Input
+// with several faults is refused once, with all of them in faults().
 //
 // Thread-safety: values, as safe as any std type.
 #pragma once
@@ -38,21 +38,36 @@ enum class ErrorCode : std::int32_t {
 /// The stable text of a code, as REST problem documents carry it ("invalid_argument").
 constexpr std::string_view error_code_name(ErrorCode code) {
   switch (code) {
-    case ErrorCode::ok: return "ok";
-    case ErrorCode::invalid_argument: return "invalid_argument";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::conflict: return "conflict";
-    case ErrorCode::unauthorized: return "unauthorized";
-    case ErrorCode::forbidden: return "forbidden";
-    case ErrorCode::too_large: return "too_large";
-    case ErrorCode::timeout: return "timeout";
-    case ErrorCode::cancelled: return "cancelled";
-    case ErrorCode::unavailable: return "unavailable";
-    case ErrorCode::corrupt_data: return "corrupt_data";
-    case ErrorCode::io: return "io";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::protocol: return "protocol";
-    case ErrorCode::internal: return "internal";
+    case ErrorCode::ok:
+      return "ok";
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::conflict:
+      return "conflict";
+    case ErrorCode::unauthorized:
+      return "unauthorized";
+    case ErrorCode::forbidden:
+      return "forbidden";
+    case ErrorCode::too_large:
+      return "too_large";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::unavailable:
+      return "unavailable";
+    case ErrorCode::corrupt_data:
+      return "corrupt_data";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::protocol:
+      return "protocol";
+    case ErrorCode::internal:
+      return "internal";
   }
   return "internal";
 }

@@ -1,4 +1,5 @@
-// A coordinator over HTTP(S), on both sides: the REST API and the worker protocol (docs/rest.md, docs/openapi.json).
+// A coordinator over HTTP(S), on both sides: the REST API and the worker protocol (docs/rest.md,
+// docs/openapi.json).
 //
 // Thread-safety: every method may be called from any thread.
 // Lifetime: the coordinator outlives its server.
@@ -18,7 +19,7 @@ namespace parsyn {
 
 struct ServeOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;  ///< 0: any free one.
+  std::uint16_t port = 8080;   ///< 0: any free one.
   std::string operator_token;  ///< Required: asked for on every request of the operator's, on loopback too.
   std::filesystem::path certificate_file;  ///< PEM; empty: plain HTTP, which is refused beyond loopback.
   std::filesystem::path private_key_file;

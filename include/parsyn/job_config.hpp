@@ -1,5 +1,5 @@
-// What a training job is asked to do: the body of POST /api/v1/training-jobs as C++ values (docs/jobs.md has every
-// field with its default).
+// What a training job is asked to do: the body of POST /api/v1/training-jobs as C++ values (docs/jobs.md has
+// every field with its default).
 //
 // Thread-safety: values.
 #pragma once
@@ -18,7 +18,11 @@ namespace parsyn {
 using Id = std::uint64_t;
 
 enum class Optimizer { sgd, adamw };
-enum class LearningRateSchedule { constant, linear, cosine };  ///< After warm-up; over all global steps of the job.
+enum class LearningRateSchedule {
+  constant,
+  linear,
+  cosine
+};  ///< After warm-up; over all global steps of the job.
 enum class MixedPrecision { no, bf16 };
 
 /// Stops the job when the best global validation loss has not improved by `min_delta` for `patience` rounds.
@@ -50,8 +54,8 @@ struct TrainingConfig {
 
 /// How the training examples are divided (partitioner.hpp).
 struct PartitioningConfig {
-  std::string kind = "even";  ///< "even", "dirichlet", "shards".
-  double alpha = 0.5;         ///< dirichlet
+  std::string kind = "even";            ///< "even", "dirichlet", "shards".
+  double alpha = 0.5;                   ///< dirichlet
   std::uint32_t shards_per_worker = 2;  ///< shards
   bool operator==(const PartitioningConfig &) const = default;
 };
@@ -65,7 +69,7 @@ struct DistributedConfig {
   std::uint32_t min_workers = 2;
   std::uint32_t max_workers = 5;
   std::uint32_t aggregation_timeout = 600;  ///< Seconds, from the moment a round opens.
-  std::uint32_t fault_tolerance = 1;        ///< The job fails with this many failed rounds in a row; 0 is as 1.
+  std::uint32_t fault_tolerance = 1;  ///< The job fails with this many failed rounds in a row; 0 is as 1.
   PartitioningConfig partitioning;
   bool operator==(const DistributedConfig &) const = default;
 };
@@ -87,7 +91,8 @@ struct JobConfig {
   TrainingConfig config;
   std::optional<DistributedConfig> distributed;  ///< Absent: not distributed.
   WorkerSelection worker_selection;
-  std::optional<std::uint64_t> seed;  ///< Absent: drawn when the job is created, and recorded. 0 is a seed like any other.
+  std::optional<std::uint64_t>
+      seed;  ///< Absent: drawn when the job is created, and recorded. 0 is a seed like any other.
   bool operator==(const JobConfig &) const = default;
 
   bool is_distributed() const { return distributed && distributed->enabled; }

@@ -22,15 +22,15 @@ inline constexpr std::uint32_t kJobsMax = 100'000;
 inline constexpr std::uint32_t kWorkersMax = 100'000;
 inline constexpr std::uint32_t kDatasetsMax = 100'000;
 inline constexpr std::uint32_t kModelsMax = 100'000;
-inline constexpr std::uint32_t kNameBytesMax = 200;          ///< Names of jobs, workers, datasets and models.
-inline constexpr std::uint32_t kReasonBytesMax = 2'000;      ///< A peer's sentence: longer ones are shortened.
-inline constexpr std::uint32_t kEventsPerJobMax = 100'000;   ///< Older ones are dropped; the stream says so.
+inline constexpr std::uint32_t kNameBytesMax = 200;         ///< Names of jobs, workers, datasets and models.
+inline constexpr std::uint32_t kReasonBytesMax = 2'000;     ///< A peer's sentence: longer ones are shortened.
+inline constexpr std::uint32_t kEventsPerJobMax = 100'000;  ///< Older ones are dropped; the stream says so.
 inline constexpr std::uint32_t kLossesPerHeartbeatMax = 10'000;
 inline constexpr std::uint32_t kLossesPerWorkerRoundMax = 2'000;  ///< Kept by thinning evenly.
 
 // Weights
 inline constexpr std::uint64_t kSafetensorsHeaderBytesMax = 100'000'000;  ///< The format's own limit.
-inline constexpr std::uint64_t kPeerHeaderBytesMax = 16ULL << 20;         ///< For a header that a worker sent.
+inline constexpr std::uint64_t kPeerHeaderBytesMax = 16ULL << 20;  ///< For a header that a worker sent.
 inline constexpr std::uint64_t kTensorsMax = 1'000'000;
 inline constexpr std::uint64_t kTensorNameBytesMax = 1'024;
 inline constexpr std::uint32_t kTensorRankMax = 16;
@@ -38,13 +38,14 @@ inline constexpr std::uint64_t kUpdateBytesMax = 1ULL << 40;
 inline constexpr std::uint64_t kBlockElements = 1ULL << 18;  ///< One block of one tensor while aggregating.
 
 // Datasets
-inline constexpr std::uint64_t kDatasetBytesMax = 64ULL << 30;  ///< Of one file, after unpacking.
+inline constexpr std::uint64_t kDatasetBytesMax = 64ULL << 30;       ///< Of one file, after unpacking.
 inline constexpr std::uint64_t kDatasetLineBytesMax = 256ULL << 20;  ///< One record of CSV or JSON Lines.
 inline constexpr std::uint64_t kDatasetExamplesMax = 1ULL << 33;
 
 // Objects
 inline constexpr std::uint32_t kObjectKeyBytesMax = 1'024;
-inline constexpr std::uint32_t kObjectKeySegmentBytesMax = 200;  ///< Leaves room for a temporary file's suffix.
+inline constexpr std::uint32_t kObjectKeySegmentBytesMax =
+    200;  ///< Leaves room for a temporary file's suffix.
 
 // HTTP
 inline constexpr std::uint64_t kHttpHeaderBytesMax = 64ULL << 10;
@@ -64,7 +65,8 @@ inline constexpr std::chrono::milliseconds kUrlLifetime{900'000};
 inline constexpr std::chrono::milliseconds kEvaluationTimeout{600'000};
 inline constexpr std::chrono::milliseconds kTransferIdleTimeout{30'000};  ///< Without one byte of progress.
 inline constexpr std::chrono::milliseconds kConnectTimeout{10'000};
-inline constexpr std::chrono::milliseconds kStopBound{10'000};  ///< stop() and destructors return within this.
+inline constexpr std::chrono::milliseconds kStopBound{
+    10'000};  ///< stop() and destructors return within this.
 inline constexpr std::chrono::milliseconds kBackoffFirst{200};
 inline constexpr std::chrono::milliseconds kBackoffMax{20'000};
 

@@ -1,9 +1,10 @@
 // Where weights and partitions are kept: named, immutable byte strings.
 //
-// A key is a relative path of segments [A-Za-z0-9._=-] that are neither "." nor ".." ("jobs/1/rounds/3/global.safetensors").
-// An object appears as a whole or not at all: what reads a key sees all bytes of one write. parsyn writes every key
-// once; a second write of the same key replaces it as a whole. A key is not also the folder of others: with "a" stored,
-// "a/b" is a conflict. Keys and segments are bounded by limits.hpp.
+// A key is a relative path of segments [A-Za-z0-9._=-] that are neither "." nor ".."
+// ("jobs/1/rounds/3/global.safetensors"). An object appears as a whole or not at all: what reads a key sees
+// all bytes of one write. parsyn writes every key once; a second write of the same key replaces it as a
+// whole. A key is not also the folder of others: with "a" stored, "a/b" is a conflict. Keys and segments are
+// bounded by limits.hpp.
 //
 // Thread-safety: every method may be called from any thread, several at once.
 // Lifetime: readers and writers may outlive other objects' removal, but not the store.
@@ -27,11 +28,12 @@ struct ObjectInfo {
   std::string etag;    ///< Opaque version tag, quoted, as an HTTP ETag.
 };
 
-/// Collects an object; nothing is visible before commit(). Destroying it without commit leaves nothing behind.
+/// Collects an object; nothing is visible before commit(). Destroying it without commit leaves nothing
+/// behind.
 class ObjectWriter : public ByteSink {
  public:
-  /// Makes the object visible and durable. Call once. Throws Error: io, conflict (a second call; a key that is also
-  /// a folder).
+  /// Makes the object visible and durable. Call once. Throws Error: io, conflict (a second call; a key that
+  /// is also a folder).
   virtual ObjectInfo commit() = 0;
 };
 
@@ -45,7 +47,8 @@ class ObjectStore {
   virtual std::unique_ptr<ByteSource> open(std::string_view key) const = 0;
   /// Throws like open.
   virtual ObjectInfo stat(std::string_view key) const = 0;
-  /// All keys that start with `prefix`, sorted bytewise. Throws Error: invalid_argument (no key can start so), io.
+  /// All keys that start with `prefix`, sorted bytewise. Throws Error: invalid_argument (no key can start
+  /// so), io.
   virtual std::vector<std::string> list(std::string_view prefix) const = 0;
   /// Removing what is not there is fine.
   virtual void remove(std::string_view key) = 0;
@@ -56,13 +59,14 @@ void check_object_key(std::string_view key);
 
 std::shared_ptr<ObjectStore> make_memory_store();
 
-/// Objects are files below `folder`, which is made when it is not there. An object is written beside its place,
-/// flushed, renamed, and its folder flushed. Opening a store removes unfinished files that are older than this process,
-/// so a folder belongs to one coordinator at a time. A digest that stat() does not know yet is computed by reading.
+/// Objects are files below `folder`, which is made when it is not there. An object is written beside its
+/// place, flushed, renamed, and its folder flushed. Opening a store removes unfinished files that are older
+/// than this process, so a folder belongs to one coordinator at a time. A digest that stat() does not know
+/// yet is computed by reading.
 std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder);
 
-/// "memory:" or "file:DIR", where DIR is taken as it is: no escapes, no "..". Throws Error(invalid_argument) for another
-/// scheme, by name.
+/// "memory:" or "file:DIR", where DIR is taken as it is: no escapes, no "..". Throws Error(invalid_argument)
+/// for another scheme, by name.
 std::shared_ptr<ObjectStore> open_object_store(const std::string &location);
 
 }  // namespace parsyn

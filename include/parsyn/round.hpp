@@ -1,14 +1,14 @@
 // One round, as a pure state machine: events in, work out.
 //
-// A Round knows who was invited, who reported and what the clock says, and decides when the round closes and with whom.
-// It has no thread, clock, file or socket: time is an argument, and the same events give the same actions. A host may
-// drive it alone; parsyn's Coordinator drives it too.
+// A Round knows who was invited, who reported and what the clock says, and decides when the round closes and
+// with whom. It has no thread, clock, file or socket: time is an argument, and the same events give the same
+// actions. A host may drive it alone; parsyn's Coordinator drives it too.
 //
-// The rules (docs/rounds.md): the deadline counts from the moment the round opens and nothing extends it. The round
-// closes early when every invited, live worker has settled and at least min_workers valid updates are there. At the
-// deadline it closes with what was reported in time, if at least min_workers of that is valid, else it fails. It fails
-// at once when some workers failed and those that are left cannot reach min_workers. A worker that comes while the
-// round is open is invited where there is a free place.
+// The rules (docs/rounds.md): the deadline counts from the moment the round opens and nothing extends it. The
+// round closes early when every invited, live worker has settled and at least min_workers valid updates are
+// there. At the deadline it closes with what was reported in time, if at least min_workers of that is valid,
+// else it fails. It fails at once when some workers failed and those that are left cannot reach min_workers.
+// A worker that comes while the round is open is invited where there is a free place.
 //
 // Thread-safety: a value with one user at a time.
 #pragma once
@@ -51,29 +51,49 @@ struct ReportSummary {
   bool operator==(const ReportSummary &) const = default;
 };
 
-/// Opens the round: first the cohort, then who else is live and could take a place that falls free, in that order.
-struct RoundOpened { std::vector<Invitation> cohort; std::vector<Invitation> standby; };
+/// Opens the round: first the cohort, then who else is live and could take a place that falls free, in that
+/// order.
+struct RoundOpened {
+  std::vector<Invitation> cohort;
+  std::vector<Invitation> standby;
+};
 /// A live, eligible worker joined or came back, with a new lease.
-struct WorkerAvailable { Invitation worker; };
+struct WorkerAvailable {
+  Invitation worker;
+};
 /// The worker's lease ended.
-struct WorkerLost { Id worker = 0; };
+struct WorkerLost {
+  Id worker = 0;
+};
 /// The worker answered "failed".
-struct WorkerFailed { Id worker = 0; std::uint64_t lease = 0; std::string reason; };
+struct WorkerFailed {
+  Id worker = 0;
+  std::uint64_t lease = 0;
+  std::string reason;
+};
 /// The worker states that its update is stored.
-struct ReportArrived { ReportSummary report; };
+struct ReportArrived {
+  ReportSummary report;
+};
 /// The update was read as a whole; an empty refusal means that it is valid.
-struct UpdateChecked { Id worker = 0; std::string refusal; };
+struct UpdateChecked {
+  Id worker = 0;
+  std::string refusal;
+};
 /// The new global weights are stored; or why not.
-struct AggregationFinished { std::string failure; };
+struct AggregationFinished {
+  std::string failure;
+};
 struct TimePassed {};
-using RoundEvent = std::variant<RoundOpened, WorkerAvailable, WorkerLost, WorkerFailed, ReportArrived, UpdateChecked,
-                                AggregationFinished, TimePassed>;
+using RoundEvent = std::variant<RoundOpened, WorkerAvailable, WorkerLost, WorkerFailed, ReportArrived,
+                                UpdateChecked, AggregationFinished, TimePassed>;
 
 /// The answer to a report. What is refused has no effect on the round.
 struct ReportAnswer {
   enum class Verdict { accepted, duplicate, refused };
   Verdict verdict = Verdict::refused;
-  std::string code;    ///< refused: "wrong_round", "lease_expired", "not_invited", "conflicting_report", "round_closed", ...
+  std::string code;    ///< refused: "wrong_round", "lease_expired", "not_invited", "conflicting_report",
+                       ///< "round_closed", ...
   std::string reason;  ///< A sentence that ends with what the worker should do next.
 };
 
@@ -84,11 +104,12 @@ struct RoundOutcome {
 
 /// Work to do, in this order. An accepted report is journaled before it is answered.
 struct RoundActions {
-  std::optional<ReportAnswer> answer;   ///< To the report that was the event.
-  std::vector<Invitation> invite;       ///< Give these the round's task.
-  std::vector<Id> check;                ///< Validate these updates as a whole, then tell UpdateChecked.
-  std::vector<ReportSummary> aggregate; ///< Not empty: average these, in this order, then tell AggregationFinished.
-  std::vector<Id> withdraw;             ///< The round is over for these: they may drop their work.
+  std::optional<ReportAnswer> answer;  ///< To the report that was the event.
+  std::vector<Invitation> invite;      ///< Give these the round's task.
+  std::vector<Id> check;               ///< Validate these updates as a whole, then tell UpdateChecked.
+  std::vector<ReportSummary>
+      aggregate;             ///< Not empty: average these, in this order, then tell AggregationFinished.
+  std::vector<Id> withdraw;  ///< The round is over for these: they may drop their work.
   std::optional<RoundOutcome> outcome;  ///< The round has ended.
   std::optional<Time> wake_at;          ///< Send TimePassed then, at the latest.
   std::vector<std::string> reasons;     ///< One sentence for each decision that was taken.

@@ -1,11 +1,12 @@
 // The safetensors codec: 8 bytes little-endian header length N, N bytes of JSON, then the elements.
 //
-// Reading validates everything that the format asks for before a size from the file is used: header length, UTF-8,
-// duplicate and unknown keys, dtypes, shapes, offsets that start at 0, touch, and end exactly at the end of the file.
-// Every malformation is an Error(corrupt_data) that names the tensor and both numbers. Nothing larger than the file
-// is ever allocated.
+// Reading validates everything that the format asks for before a size from the file is used: header length,
+// UTF-8, duplicate and unknown keys, dtypes, shapes, offsets that start at 0, touch, and end exactly at the
+// end of the file. Every malformation is an Error(corrupt_data) that names the tensor and both numbers.
+// Nothing larger than the file is ever allocated.
 //
-// Thread-safety: free functions without state. Source of the rules: safetensors 0.8, README and reference reader.
+// Thread-safety: free functions without state. Source of the rules: safetensors 0.8, README and reference
+// reader.
 #pragma once
 
 #include <cstdint>

@@ -18,8 +18,28 @@ namespace parsyn {
 
 /// The element types of safetensors 0.8. Those after `boolean` can be carried, but not aggregated.
 enum class Dtype : std::uint8_t {
-  f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean,
-  f4, f6_e2m3, f6_e3m2, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, c64,
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean,
+  f4,
+  f6_e2m3,
+  f6_e3m2,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  c64,
 };
 
 /// As in a safetensors header: "F32", "BF16", "BOOL".

@@ -1,6 +1,8 @@
-// What a coordinator tells about its workers, datasets, models and jobs: the documents of the REST API as C++ values.
+// What a coordinator tells about its workers, datasets, models and jobs: the documents of the REST API as C++
+// values.
 //
-// Thread-safety: values. Times are wall-clock milliseconds since 1970 (UTC), for people; nothing is decided by them.
+// Thread-safety: values. Times are wall-clock milliseconds since 1970 (UTC), for people; nothing is decided
+// by them.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +67,8 @@ struct WorkerProgress {
   Id worker_id = 0;
   std::string name;
   bool live = false;
-  std::string state;  ///< A ParticipantState's name, or "standby", "away", or "not_eligible" (with the reason).
+  std::string
+      state;  ///< A ParticipantState's name, or "standby", "away", or "not_eligible" (with the reason).
   std::string reason;
   std::string phase;  ///< "downloading", "evaluating", "training", "uploading"; empty between tasks.
   std::uint64_t step = 0;
@@ -82,20 +85,21 @@ struct Contribution {
   std::uint64_t num_examples = 0;
   std::string state;  ///< A ParticipantState's name.
   std::string reason;
-  std::optional<double> train_loss;    ///< Mean over the round's steps.
-  std::optional<Evaluation> received;  ///< Of the weights that it received: the global model of the round before.
-  std::optional<Evaluation> own;       ///< Of its own weights, after training.
+  std::optional<double> train_loss;  ///< Mean over the round's steps.
+  std::optional<Evaluation>
+      received;                   ///< Of the weights that it received: the global model of the round before.
+  std::optional<Evaluation> own;  ///< Of its own weights, after training.
 };
 
 struct RoundRecord {
   std::uint32_t round = 0;
-  std::uint32_t failed_attempts = 0;   ///< Before the one that succeeded, or so far.
+  std::uint32_t failed_attempts = 0;  ///< Before the one that succeeded, or so far.
   bool succeeded = false;
-  std::string reason;                  ///< Why it closed, or failed.
+  std::string reason;  ///< Why it closed, or failed.
   double seconds = 0;
-  std::uint64_t examples = 0;          ///< Of the updates that count.
-  std::uint64_t examples_total = 0;    ///< Of all partitions: the difference was not covered in this round.
-  std::optional<double> train_loss;    ///< Mean of the workers' train_loss, weighted by examples.
+  std::uint64_t examples = 0;            ///< Of the updates that count.
+  std::uint64_t examples_total = 0;      ///< Of all partitions: the difference was not covered in this round.
+  std::optional<double> train_loss;      ///< Mean of the workers' train_loss, weighted by examples.
   std::optional<Evaluation> validation;  ///< Of the round's new global model; known when the next round ends.
   std::string model_key;
   std::string model_sha256;
@@ -105,24 +109,25 @@ struct RoundRecord {
 
 struct JobStatus {
   Id id = 0;
-  JobConfig config;          ///< With the seed that was used.
+  JobConfig config;  ///< With the seed that was used.
   JobState state = JobState::waiting;
-  std::string reason;        ///< Why it is in this state, in a sentence.
-  bool stopping = false;     ///< Ends after the current round.
-  std::uint32_t round = 0;   ///< The one in progress, or the last one; 0 before the first.
+  std::string reason;       ///< Why it is in this state, in a sentence.
+  bool stopping = false;    ///< Ends after the current round.
+  std::uint32_t round = 0;  ///< The one in progress, or the last one; 0 before the first.
   std::uint32_t num_rounds = 0;
   std::uint32_t failed_rounds_in_a_row = 0;
   std::int64_t created_ms = 0;
   std::optional<std::int64_t> started_ms;
   std::optional<std::int64_t> ended_ms;
   std::optional<double> deadline_seconds;  ///< Until the round's deadline.
-  std::vector<std::string> notices;        ///< Small data, one worker with most of it, the advice to stop, what was not used.
-  std::string partitioner;                 ///< Name and version, e.g. "even/1".
-  std::optional<Evaluation> initial;       ///< Of the weights before round 1.
-  std::optional<std::uint32_t> best_round; ///< By validation loss.
+  std::vector<std::string>
+      notices;  ///< Small data, one worker with most of it, the advice to stop, what was not used.
+  std::string partitioner;                  ///< Name and version, e.g. "even/1".
+  std::optional<Evaluation> initial;        ///< Of the weights before round 1.
+  std::optional<std::uint32_t> best_round;  ///< By validation loss.
   std::optional<Evaluation> final_validation;
   std::vector<RoundRecord> rounds;
-  std::vector<WorkerProgress> workers;     ///< In worker-id order.
+  std::vector<WorkerProgress> workers;  ///< In worker-id order.
 };
 
 /// One entry of a job's ordered stream; `sequence` counts from 1 without a gap.

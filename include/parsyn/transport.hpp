@@ -1,11 +1,13 @@
-// How a worker reaches a coordinator: the messages, the worker's side (Transport), the coordinator's (WorkerService).
+// How a worker reaches a coordinator: the messages, the worker's side (Transport), the coordinator's
+// (WorkerService).
 //
 // A host with a transport of its own implements Transport on the worker's side, and hands what arrives to the
 // Coordinator's WorkerService on the other. parsyn brings two: in-process, and HTTP(S) (http.hpp).
 //
-// A worker opens a session and gets a lease, which each heartbeat renews. It asks for a task, performs it and reports.
-// A newer session of the same worker supersedes the older one: the older one's calls throw Error(conflict) with a
-// fault whose code is "lease_superseded", and the older process stops; "lease_expired" means: open a session again.
+// A worker opens a session and gets a lease, which each heartbeat renews. It asks for a task, performs it and
+// reports. A newer session of the same worker supersedes the older one: the older one's calls throw
+// Error(conflict) with a fault whose code is "lease_superseded", and the older process stops; "lease_expired"
+// means: open a session again.
 //
 // Thread-safety: both interfaces may be called from any thread, several calls at once.
 #pragma once
@@ -72,7 +74,8 @@ struct Task {
   std::uint64_t first_step = 0;   ///< Global steps before this round.
   std::uint64_t total_steps = 0;  ///< Of the whole job.
   std::uint64_t seed = 0;
-  std::uint64_t num_examples = 0;  ///< The weight that the report must state; in local mode the worker's own count.
+  std::uint64_t num_examples =
+      0;  ///< The weight that the report must state; in local mode the worker's own count.
   ModelDescription model;
   TrainingConfig config;
   ObjectRef global;
@@ -105,10 +108,10 @@ struct Report {
 };
 
 struct ReportReceipt {
-  bool accepted = false;   ///< True for a repeated report too.
+  bool accepted = false;  ///< True for a repeated report too.
   bool duplicate = false;
-  std::string code;        ///< When refused: "wrong_round", "lease_expired", ...
-  std::string reason;      ///< With what to do next.
+  std::string code;    ///< When refused: "wrong_round", "lease_expired", ...
+  std::string reason;  ///< With what to do next.
   std::uint32_t current_round = 0;
 };
 
@@ -144,10 +147,12 @@ class WorkerService {
   /// Ends the lease at once: a clean goodbye.
   virtual void close_session(Id worker, std::uint64_t lease) = 0;
   /// Calls `answer` once, from any thread, with a task or, when the wait is over, without.
-  virtual void next_task(Id worker, const TaskPoll &poll, std::function<void(std::optional<Task>)> answer) = 0;
+  virtual void next_task(Id worker, const TaskPoll &poll,
+                         std::function<void(std::optional<Task>)> answer) = 0;
   virtual ReportReceipt report(Id worker, const Report &report) = 0;
   virtual HeartbeatAnswer heartbeat(Id worker, const Heartbeat &heartbeat) = 0;
-  /// Whether this worker may read, or write, this object now: its own partition, the current weights, its own slot.
+  /// Whether this worker may read, or write, this object now: its own partition, the current weights, its own
+  /// slot.
   virtual bool may_read(Id worker, std::string_view key) const = 0;
   /// The bytes that it may write; 0: none.
   virtual std::uint64_t may_write(Id worker, std::string_view key) const = 0;
@@ -157,8 +162,8 @@ class WorkerService {
 /// Called with bytes so far and in all; returning false ends the transfer with Error(cancelled).
 using TransferProgress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
-/// The worker's side. Calls block; each throws Error: unavailable and timeout (try again), unauthorized, conflict
-/// (see above), protocol (another version), cancelled (after interrupt).
+/// The worker's side. Calls block; each throws Error: unavailable and timeout (try again), unauthorized,
+/// conflict (see above), protocol (another version), cancelled (after interrupt).
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -168,13 +173,16 @@ class Transport {
   virtual std::optional<Task> next_task(const TaskPoll &poll) = 0;
   virtual ReportReceipt report(const Report &report) = 0;
   virtual HeartbeatAnswer heartbeat(const Heartbeat &heartbeat) = 0;
-  /// Makes `file` hold exactly the object, checked by length and SHA-256; what an earlier, broken call left under
-  /// the same name is gone on with. Throws also: corrupt_data (the digest differs), not_found, forbidden, io.
+  /// Makes `file` hold exactly the object, checked by length and SHA-256; what an earlier, broken call left
+  /// under the same name is gone on with. Throws also: corrupt_data (the digest differs), not_found,
+  /// forbidden, io.
   virtual void download(const ObjectRef &object, const std::filesystem::path &file,
                         const TransferProgress &progress) = 0;
   /// Puts `file` into the slot. Throws also: forbidden (the slot is gone: the round is over), too_large, io.
-  virtual void upload(const UploadSlot &slot, const std::filesystem::path &file, const TransferProgress &progress) = 0;
-  /// Every running and later call but close_session throws Error(cancelled). May be called from any thread, repeatedly.
+  virtual void upload(const UploadSlot &slot, const std::filesystem::path &file,
+                      const TransferProgress &progress) = 0;
+  /// Every running and later call but close_session throws Error(cancelled). May be called from any thread,
+  /// repeatedly.
   virtual void interrupt() = 0;
 };
 

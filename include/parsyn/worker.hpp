@@ -23,10 +23,12 @@ namespace parsyn {
 struct WorkerOptions {
   std::unique_ptr<Transport> transport;             ///< Required.
   std::shared_ptr<TrainerFactory> trainer_factory;  ///< Required.
-  std::filesystem::path cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh temporary one.
+  std::filesystem::path
+      cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh temporary one.
   std::map<std::string, std::shared_ptr<const Examples>> local_data;  ///< By dataset name.
   LogSink log;
-  std::chrono::milliseconds backoff_first = limits::kBackoffFirst;  ///< Doubled at each try, jittered, without end.
+  std::chrono::milliseconds backoff_first =
+      limits::kBackoffFirst;  ///< Doubled at each try, jittered, without end.
   std::chrono::milliseconds backoff_max = limits::kBackoffMax;
   bool finish_task_on_stop = false;  ///< stop() lets the current task end first, however long that takes.
 };
@@ -35,7 +37,8 @@ struct WorkerOptions {
 struct WorkerActivity {
   Id worker_id = 0;  ///< 0: no session yet.
   bool connected = false;
-  std::string phase;  ///< "connecting", "waiting", "downloading", "evaluating", "training", "uploading", "stopped"
+  std::string
+      phase;  ///< "connecting", "waiting", "downloading", "evaluating", "training", "uploading", "stopped"
   Id job_id = 0;
   std::uint32_t round = 0;
   std::uint64_t step = 0;
@@ -52,8 +55,8 @@ class Worker {
   Worker &operator=(const Worker &) = delete;
 
   WorkerActivity activity() const;
-  /// Waits until the worker has stopped by itself (its token was revoked, a newer process has its place, another
-  /// protocol version) or by stop(). Returns the reason; empty after stop().
+  /// Waits until the worker has stopped by itself (its token was revoked, a newer process has its place,
+  /// another protocol version) or by stop(). Returns the reason; empty after stop().
   std::string wait();
   /// Like wait, for at most this long; false: still running.
   bool wait_for(std::chrono::milliseconds timeout);

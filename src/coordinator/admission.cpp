@@ -17,13 +17,15 @@ class Checker {
     if (dataset_ == nullptr && config_.dataset_id > 0) {
       add("dataset_id", "unknown_id", "there is no dataset " + std::to_string(config_.dataset_id));
     }
-    if (model_ == nullptr && config_.model_id > 0) add("model_id", "unknown_id", "there is no model " + std::to_string(config_.model_id));
+    if (model_ == nullptr && config_.model_id > 0)
+      add("model_id", "unknown_id", "there is no model " + std::to_string(config_.model_id));
     if (dataset_ != nullptr) check_dataset();
     if (model_ != nullptr) check_model();
     if (dataset_ != nullptr && model_ != nullptr && dataset_->train) check_fit(*dataset_->train, "training");
     if (dataset_ != nullptr && dataset_->train && dataset_->validation) check_validation();
     check_workers(config_.worker_selection.worker_ids, WorkerKind::own, "worker_selection.worker_ids");
-    check_workers(config_.worker_selection.parsyn_worker_ids, WorkerKind::parsyn, "worker_selection.parsyn_worker_ids");
+    check_workers(config_.worker_selection.parsyn_worker_ids, WorkerKind::parsyn,
+                  "worker_selection.parsyn_worker_ids");
     return std::move(faults_);
   }
 
@@ -37,29 +39,34 @@ class Checker {
     if (dataset_->local) {
       if (skewed) {
         add("distributed.partitioning.kind", "contradiction",
-            "the data of dataset " + std::to_string(dataset_->id) + " stays with the workers and is not divided");
+            "the data of dataset " + std::to_string(dataset_->id) +
+                " stays with the workers and is not divided");
       }
       return;
     }
     if (skewed && dataset_->train->y_dtype != Dtype::i64) {
       add("distributed.partitioning.kind", "contradiction",
-          config_.distributed->partitioning.kind + " divides by class labels; dataset " + std::to_string(dataset_->id) + " has none");
+          config_.distributed->partitioning.kind + " divides by class labels; dataset " +
+              std::to_string(dataset_->id) + " has none");
     }
     if (!config_.is_distributed()) return;
     const WorkerSelection &selection = config_.worker_selection;
     const std::uint64_t selected = selection.worker_ids.size() + selection.parsyn_worker_ids.size();
-    const std::uint64_t partitions = selection.mode == SelectionMode::automatic ? config_.distributed->min_workers : selected;
+    const std::uint64_t partitions =
+        selection.mode == SelectionMode::automatic ? config_.distributed->min_workers : selected;
     if (dataset_->train->num_examples < partitions) {
       add("dataset_id", "too_few_examples",
-          "dataset " + std::to_string(dataset_->id) + " has " + std::to_string(dataset_->train->num_examples) +
-              " training examples for " + std::to_string(partitions) + " workers: every worker needs at least one");
+          "dataset " + std::to_string(dataset_->id) + " has " +
+              std::to_string(dataset_->train->num_examples) + " training examples for " +
+              std::to_string(partitions) + " workers: every worker needs at least one");
     }
   }
 
   void check_model() {
     if (config_.config.use_peft && model_->description.kind != "custom") {
       add("config.use_peft", "unsupported",
-          "model " + std::to_string(model_->id) + " (kind " + model_->description.kind + ") has no LoRA: set use_peft to false");
+          "model " + std::to_string(model_->id) + " (kind " + model_->description.kind +
+              ") has no LoRA: set use_peft to false");
     }
   }
 
@@ -78,13 +85,16 @@ class Checker {
     const std::string which = "dataset " + std::to_string(dataset_->id) + " (" + part + ")";
     const bool classes = data.y_dtype == Dtype::i64 && data.target_shape.empty();
     if (model.loss == "cross_entropy" && !classes) {
-      add("dataset_id", "does_not_fit", which + " has no class labels, which the model's loss cross_entropy needs");
+      add("dataset_id", "does_not_fit",
+          which + " has no class labels, which the model's loss cross_entropy needs");
     }
     if (model.loss == "mse" && data.y_dtype != Dtype::f32) {
-      add("dataset_id", "does_not_fit", which + " has class labels; the model's loss mse needs numbers (F32 targets)");
+      add("dataset_id", "does_not_fit",
+          which + " has class labels; the model's loss mse needs numbers (F32 targets)");
     }
     if (classes && data.label_min < 0 && model.loss == "cross_entropy") {
-      add("dataset_id", "does_not_fit", which + " has the label " + std::to_string(data.label_min) + "; class labels start at 0");
+      add("dataset_id", "does_not_fit",
+          which + " has the label " + std::to_string(data.label_min) + "; class labels start at 0");
     }
     if (model.kind != "mlp" || model.sizes.size() < 2) return;
     std::uint64_t inputs = 1;
@@ -97,14 +107,16 @@ class Checker {
     if (model.loss == "cross_entropy" && classes && data.label_max >= 0 &&
         static_cast<std::uint64_t>(data.label_max) >= model.sizes.back()) {
       add("model_id", "does_not_fit",
-          which + " has labels up to " + std::to_string(data.label_max) + "; the model has " + std::to_string(model.sizes.back()) + " outputs");
+          which + " has labels up to " + std::to_string(data.label_max) + "; the model has " +
+              std::to_string(model.sizes.back()) + " outputs");
     }
     if (model.loss == "mse" && data.y_dtype == Dtype::f32) {
       std::uint64_t targets = 1;
       for (const std::uint64_t size : data.target_shape) targets *= size;
       if (targets != model.sizes.back()) {
         add("model_id", "does_not_fit",
-            which + " has " + std::to_string(targets) + " targets per example; the model has " + std::to_string(model.sizes.back()) + " outputs");
+            which + " has " + std::to_string(targets) + " targets per example; the model has " +
+                std::to_string(model.sizes.back()) + " outputs");
       }
     }
   }
@@ -118,13 +130,18 @@ class Checker {
         continue;
       }
       if (worker->kind != kind) {
-        add(where, "wrong_kind", "worker " + std::to_string(ids[i]) + " is of kind " + std::string(worker_kind_name(worker->kind)) +
-                                     ": list it in " + (kind == WorkerKind::own ? "parsyn_worker_ids" : "worker_ids"));
+        add(where, "wrong_kind",
+            "worker " + std::to_string(ids[i]) + " is of kind " +
+                std::string(worker_kind_name(worker->kind)) + ": list it in " +
+                (kind == WorkerKind::own ? "parsyn_worker_ids" : "worker_ids"));
         continue;
       }
       if (!worker->live || !worker->capabilities || model_ == nullptr) continue;
-      const std::string reason = core::why_not_capable(config_.config, model_->description, *worker->capabilities);
-      if (!reason.empty()) add(where, "unsupported", "worker " + std::to_string(ids[i]) + " (" + worker->name + ") cannot do this job: " + reason);
+      const std::string reason =
+          core::why_not_capable(config_.config, model_->description, *worker->capabilities);
+      if (!reason.empty())
+        add(where, "unsupported",
+            "worker " + std::to_string(ids[i]) + " (" + worker->name + ") cannot do this job: " + reason);
     }
   }
 

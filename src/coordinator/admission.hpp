@@ -15,8 +15,8 @@ struct Registered {
   std::function<const WorkerInfo *(Id)> worker;
 };
 
-/// All faults that check_job_config does not see: unknown ids, kinds that differ, data and model that do not fit,
-/// what the model or a selected, live worker cannot do.
+/// All faults that check_job_config does not see: unknown ids, kinds that differ, data and model that do not
+/// fit, what the model or a selected, live worker cannot do.
 std::vector<Fault> check_against_registry(const JobConfig &config, const Registered &registered);
 
 }  // namespace parsyn::coordinator

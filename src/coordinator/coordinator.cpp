@@ -9,11 +9,15 @@ namespace parsyn {
 std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options) {
   std::vector<Fault> faults;
   if (!options.store) faults.push_back({"store", "required", "a coordinator needs an object store"});
-  if (options.heartbeat_interval.count() <= 0) faults.push_back({"heartbeat_interval", "range", "must be positive"});
+  if (options.heartbeat_interval.count() <= 0)
+    faults.push_back({"heartbeat_interval", "range", "must be positive"});
   if (options.lease_duration < 2 * options.heartbeat_interval) {
-    faults.push_back({"lease_duration", "range", "must be at least twice the heartbeat interval, so that one lost heartbeat ends no lease"});
+    faults.push_back(
+        {"lease_duration", "range",
+         "must be at least twice the heartbeat interval, so that one lost heartbeat ends no lease"});
   }
-  if (options.progress_interval.count() <= 0) faults.push_back({"progress_interval", "range", "must be positive"});
+  if (options.progress_interval.count() <= 0)
+    faults.push_back({"progress_interval", "range", "must be positive"});
   if (options.join_window.count() < 0) faults.push_back({"join_window", "range", "must not be negative"});
   if (!faults.empty()) {
     std::string message = "the coordinator's options are wrong";
@@ -26,15 +30,18 @@ std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options)
 namespace coordinator {
 
 std::int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options)
     : options_(options), journal_(options.journal ? options.journal : make_memory_journal()) {
-  const unsigned threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  loop_ = std::make_unique<Loop>(*journal_, mutex_,
-                                 Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); },
-                                             [this] { return next_wake(); }});
+  const unsigned threads =
+      options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  loop_ = std::make_unique<Loop>(
+      *journal_, mutex_,
+      Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); }, [this] { return next_wake(); }});
   pool_ = std::make_unique<system::ThreadPool>(threads);
 }
 
@@ -60,7 +67,8 @@ void CoordinatorImpl::stop() {
 void CoordinatorImpl::on_time(Time now, Batch &batch) {
   if (stopping_) return;
   for (const Id worker : sessions_.expired(now)) {
-    log(LogLevel::warning, "worker.lost", "the lease of worker " + std::to_string(worker) + " has ended: no heartbeat came", batch);
+    log(LogLevel::warning, "worker.lost",
+        "the lease of worker " + std::to_string(worker) + " has ended: no heartbeat came", batch);
     end_session(worker, batch);
   }
   sessions_.release_polls(now, batch.effects);
@@ -80,7 +88,8 @@ std::optional<Time> CoordinatorImpl::next_wake() const {
   return next;
 }
 
-std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence, std::size_t count_max) const {
+std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence,
+                                                 std::size_t count_max) const {
   const std::lock_guard lock(mutex_);
   return find_job(job).events.after(sequence, count_max);
 }

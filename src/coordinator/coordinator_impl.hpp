@@ -164,7 +164,8 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
 /// Wall clock, for people: milliseconds since 1970.
 std::int64_t wall_clock_ms();
 
-/// A source that gives up with Error(cancelled) once `stopping` is set: what bounds stop() while a model is averaged.
+/// A source that gives up with Error(cancelled) once `stopping` is set: what bounds stop() while a model is
+/// averaged.
 class InterruptibleSource final : public ByteSource {
  public:
   InterruptibleSource(std::unique_ptr<ByteSource> source, const std::atomic<bool> &stopping)

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kInitialWeightsSeedPart = 0x696E6974;  // "init"
 
-/// The same key must come with the same request: the seed that was drawn is not part of what the caller asked.
+/// The same key must come with the same request: the seed that was drawn is not part of what the caller
+/// asked.
 bool same_request(const JobConfig &kept, JobConfig asked) {
   if (!asked.seed) asked.seed = kept.seed;
   return kept == asked;
@@ -29,7 +30,9 @@ JobEntry &CoordinatorImpl::find_job(Id id) {
   return *found->second;
 }
 
-const JobEntry &CoordinatorImpl::find_job(Id id) const { return const_cast<CoordinatorImpl *>(this)->find_job(id); }
+const JobEntry &CoordinatorImpl::find_job(Id id) const {
+  return const_cast<CoordinatorImpl *>(this)->find_job(id);
+}
 
 std::vector<Fault> CoordinatorImpl::check(const JobConfig &config) const {
   std::vector<Fault> faults = check_job_config(config);
@@ -49,11 +52,14 @@ std::vector<Fault> CoordinatorImpl::check(const JobConfig &config) const {
 
 JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &idempotency_key) {
   const auto earlier = [&]() -> std::optional<JobStatus> {  // under mutex_
-    const auto found = idempotency_key.empty() ? job_by_idempotency_key_.end() : job_by_idempotency_key_.find(idempotency_key);
+    const auto found = idempotency_key.empty() ? job_by_idempotency_key_.end()
+                                               : job_by_idempotency_key_.find(idempotency_key);
     if (found == job_by_idempotency_key_.end()) return std::nullopt;
     const JobEntry &entry = find_job(found->second);
     if (!same_request(entry.job.setup().config, asked)) {
-      throw Error(ErrorCode::conflict, "job " + std::to_string(found->second) + " was created with this idempotency key and another configuration");
+      throw Error(ErrorCode::conflict,
+                  "job " + std::to_string(found->second) +
+                      " was created with this idempotency key and another configuration");
     }
     return status_of(entry);
   };
@@ -90,8 +96,9 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
   }
   entry->initial_global =
       model_info.weights_key.empty()
-          ? store_state(*options_.store, global_key(setup.id, 0, 0),
-                        initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
+          ? store_state(
+                *options_.store, global_key(setup.id, 0, 0),
+                initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
           : options_.store->stat(model_info.weights_key);
   entry->global = entry->initial_global;
   entry->specs = std::make_shared<const std::vector<TensorSpec>>(
@@ -103,14 +110,16 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
   const auto handed = std::make_shared<std::unique_ptr<JobEntry>>(std::move(entry));
   return loop_->call<JobStatus>([this, handed, earlier](Batch &batch) {
     if (auto status = earlier()) return *status;
-    if (jobs_.size() >= limits::kJobsMax) throw Error(ErrorCode::too_large, "there are already " + std::to_string(limits::kJobsMax) + " jobs");
+    if (jobs_.size() >= limits::kJobsMax)
+      throw Error(ErrorCode::too_large, "there are already " + std::to_string(limits::kJobsMax) + " jobs");
     JobEntry &kept = **handed;
     const Id id = kept.job.setup().id;
     if (!kept.idempotency_key.empty()) job_by_idempotency_key_[kept.idempotency_key] = id;
     jobs_[id] = std::move(*handed);
     std::vector<core::WorkerProfile> live;
     for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
-    batch.writes.push_back({"job_configs", std::to_string(id), wire::job_config_json(kept.job.setup().config)});
+    batch.writes.push_back(
+        {"job_configs", std::to_string(id), wire::job_config_json(kept.job.setup().config)});
     apply(kept, kept.job.start(live, Loop::now()), batch);
     return status_of(kept);
   });
@@ -139,7 +148,8 @@ JobStatus CoordinatorImpl::stop_job(Id id) {
   return loop_->call<JobStatus>([this, id](Batch &batch) {
     JobEntry &entry = find_job(id);
     if (is_terminal(entry.job.state())) {
-      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " + std::string(job_state_name(entry.job.state())));
+      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " +
+                                           std::string(job_state_name(entry.job.state())));
     }
     step(entry, core::StopRequested{}, batch);
     return status_of(entry);
@@ -150,7 +160,8 @@ JobStatus CoordinatorImpl::cancel_job(Id id) {
   return loop_->call<JobStatus>([this, id](Batch &batch) {
     JobEntry &entry = find_job(id);
     if (is_terminal(entry.job.state())) {
-      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " + std::string(job_state_name(entry.job.state())));
+      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " +
+                                           std::string(job_state_name(entry.job.state())));
     }
     step(entry, core::CancelRequested{}, batch);
     return status_of(entry);
@@ -175,13 +186,18 @@ ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
         key = entry.initial_global.key;
       } else {
         const auto &records = entry.job.records();
-        const auto found = std::ranges::find_if(records, [&](const RoundRecord &record) { return record.round == *number && record.succeeded; });
+        const auto found = std::ranges::find_if(
+            records, [&](const RoundRecord &record) { return record.round == *number && record.succeeded; });
         if (found != records.end()) key = found->model_key;
-        if (key.empty()) throw Error(ErrorCode::not_found, "job " + std::to_string(id) + " has no model of round " + std::to_string(*number));
+        if (key.empty())
+          throw Error(ErrorCode::not_found,
+                      "job " + std::to_string(id) + " has no model of round " + std::to_string(*number));
       }
     } else if (std::holds_alternative<BestRound>(round)) {
       const auto best = entry.job.best_round();
-      if (!best) throw Error(ErrorCode::not_found, "job " + std::to_string(id) + " has no best round: no model of a round has been evaluated");
+      if (!best)
+        throw Error(ErrorCode::not_found, "job " + std::to_string(id) +
+                                              " has no best round: no model of a round has been evaluated");
       key = entry.job.records()[*best - 1].model_key;
     } else {
       key = entry.global.key;
@@ -226,10 +242,12 @@ void CoordinatorImpl::fill_progress(const JobEntry &entry, JobStatus &status) co
   status.workers = entry.job.worker_states();
   const bool running = !is_terminal(entry.job.state());
   for (WorkerProgress &worker : status.workers) {
-    if (const auto found = workers_.find(worker.worker_id); found != workers_.end()) worker.name = found->second.info.name;
+    if (const auto found = workers_.find(worker.worker_id); found != workers_.end())
+      worker.name = found->second.info.name;
     worker.last_loss = entry.losses.last(worker.worker_id, entry.job.round());
     worker.steps = entry.job.steps();
-    const bool has_reported = worker.state == "reported" || worker.state == "valid" || worker.state == "empty";
+    const bool has_reported =
+        worker.state == "reported" || worker.state == "valid" || worker.state == "empty";
     if (has_reported) worker.step = worker.steps;
     const Session *session = sessions_.find(worker.worker_id);
     worker.live = session != nullptr;

@@ -21,14 +21,16 @@ void check_name(const std::string &name, std::vector<Fault> &faults) {
   if (name.empty() || name.size() > limits::kNameBytesMax || !system::is_utf8(name) ||
       system::printable(name, name.size()) != name) {
     faults.push_back({"name", "format",
-                      "a name has 1 to " + std::to_string(limits::kNameBytesMax) + " bytes of UTF-8 without control characters"});
+                      "a name has 1 to " + std::to_string(limits::kNameBytesMax) +
+                          " bytes of UTF-8 without control characters"});
   }
 }
 
 template <typename T>
 const T &find_in(const std::map<Id, T> &map, Id id, const char *what) {
   const auto found = map.find(id);
-  if (found == map.end()) throw Error(ErrorCode::not_found, std::string("there is no ") + what + " " + std::to_string(id));
+  if (found == map.end())
+    throw Error(ErrorCode::not_found, std::string("there is no ") + what + " " + std::to_string(id));
   return found->second;
 }
 
@@ -40,7 +42,8 @@ std::vector<T> values_of(const std::map<Id, T> &map) {
 }
 
 void check_count(std::size_t count, std::uint32_t max, const char *what) {
-  if (count >= max) throw Error(ErrorCode::too_large, "there are already " + std::to_string(max) + " " + what);
+  if (count >= max)
+    throw Error(ErrorCode::too_large, "there are already " + std::to_string(max) + " " + what);
 }
 
 std::uint64_t parameters_of(const StateDict &state) {
@@ -54,7 +57,9 @@ void check_masters(const StateDict &state) {
   if (state.empty()) throw Error(ErrorCode::invalid_argument, "the model has no tensors");
   for (const auto &[name, tensor] : state) {
     if (!is_averaged(tensor.dtype) && !is_integral(tensor.dtype)) {
-      throw Error(ErrorCode::unsupported, "tensor " + name + " has dtype " + std::string(dtype_name(tensor.dtype)) + ", which cannot be averaged");
+      throw Error(ErrorCode::unsupported, "tensor " + name + " has dtype " +
+                                              std::string(dtype_name(tensor.dtype)) +
+                                              ", which cannot be averaged");
     }
   }
 }
@@ -122,20 +127,25 @@ WorkerInfo CoordinatorImpl::worker(Id id) const {
 DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
   std::vector<Fault> faults;
   check_name(spec.name, faults);
-  if (spec.local && spec.train) faults.push_back({"train", "contradiction", "a local dataset's training data stays with the workers"});
+  if (spec.local && spec.train)
+    faults.push_back({"train", "contradiction", "a local dataset's training data stays with the workers"});
   if (spec.local && spec.validation_fraction != 0) {
-    faults.push_back({"validation_fraction", "contradiction", "a local dataset has no training data here to take a part of"});
+    faults.push_back({"validation_fraction", "contradiction",
+                      "a local dataset has no training data here to take a part of"});
   }
-  if (!spec.local && !spec.train) faults.push_back({"train", "required", "name the training data's file, or set local"});
+  if (!spec.local && !spec.train)
+    faults.push_back({"train", "required", "name the training data's file, or set local"});
   if (spec.validation && spec.validation_fraction != 0) {
-    faults.push_back({"validation_fraction", "contradiction", "give a validation file or a fraction, not both"});
+    faults.push_back(
+        {"validation_fraction", "contradiction", "give a validation file or a fraction, not both"});
   }
   if (!(spec.validation_fraction >= 0 && spec.validation_fraction < 1)) {
     faults.push_back({"validation_fraction", "range", "must be at least 0 and less than 1"});
   }
   std::optional<Examples> train;
   std::optional<Examples> validation;
-  const auto read = [&](const std::optional<DatasetFileOptions> &file, const char *field, std::optional<Examples> &into) {
+  const auto read = [&](const std::optional<DatasetFileOptions> &file, const char *field,
+                        std::optional<Examples> &into) {
     if (!file) return;
     try {
       into = read_examples(*file);
@@ -153,7 +163,12 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
   }
   if (!spec.local) return add_dataset(spec.name, *train, validation);
 
-  DatasetInfo info{.id = ++last_dataset_, .name = spec.name, .local = true, .created_ms = wall_clock_ms(), .train = {}, .validation = {}};
+  DatasetInfo info{.id = ++last_dataset_,
+                   .name = spec.name,
+                   .local = true,
+                   .created_ms = wall_clock_ms(),
+                   .train = {},
+                   .validation = {}};
   if (validation) {
     info.validation = shape_of(*validation);
     store_state(*options_.store, validation_key(info.id), validation->to_state_dict());
@@ -166,9 +181,15 @@ DatasetInfo CoordinatorImpl::add_dataset(const std::string &name, const Examples
   std::vector<Fault> faults;
   check_name(name, faults);
   if (train.count() == 0) faults.push_back({"train", "range", "a dataset has at least one training example"});
-  if (validation && validation->count() == 0) faults.push_back({"validation", "range", "leave validation out rather than empty"});
+  if (validation && validation->count() == 0)
+    faults.push_back({"validation", "range", "leave validation out rather than empty"});
   if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
-  DatasetInfo info{.id = ++last_dataset_, .name = name, .local = false, .created_ms = wall_clock_ms(), .train = shape_of(train), .validation = {}};
+  DatasetInfo info{.id = ++last_dataset_,
+                   .name = name,
+                   .local = false,
+                   .created_ms = wall_clock_ms(),
+                   .train = shape_of(train),
+                   .validation = {}};
   store_state(*options_.store, train_key(info.id), train.to_state_dict());
   if (validation) {
     info.validation = shape_of(*validation);
@@ -198,7 +219,13 @@ DatasetInfo CoordinatorImpl::dataset(Id id) const {
 ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec) {
   std::vector<Fault> faults;
   check_name(spec.name, faults);
-  ModelInfo info{.id = 0, .name = spec.name, .created_ms = wall_clock_ms(), .description = spec.description, .num_parameters = 0, .weights_key = {}, .weights_sha256 = {}};
+  ModelInfo info{.id = 0,
+                 .name = spec.name,
+                 .created_ms = wall_clock_ms(),
+                 .description = spec.description,
+                 .num_parameters = 0,
+                 .weights_key = {},
+                 .weights_sha256 = {}};
   if (spec.from_job) {
     ObjectInfo from;
     try {
@@ -221,14 +248,17 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec) {
     if (spec.description.kind == "mlp") {
       info.num_parameters = parameters_of(initial_weights(spec.description, 0));
     } else if (spec.description.kind == "torchscript") {
-      if (!options_.torchscript_importer) throw Error(ErrorCode::unsupported, "this coordinator is built without libtorch and cannot read TorchScript modules");
+      if (!options_.torchscript_importer)
+        throw Error(ErrorCode::unsupported,
+                    "this coordinator is built without libtorch and cannot read TorchScript modules");
       weights = options_.torchscript_importer(spec.path);
       check_masters(weights);
     } else if (spec.description.kind == "custom") {
       weights = tensor::widen_to_f32_masters(read_safetensors(system::FileSource(spec.path)));
       check_masters(weights);
     } else {
-      faults.push_back({"kind", "unknown_value", "there is no model kind " + spec.description.kind + " (mlp, torchscript, custom)"});
+      faults.push_back({"kind", "unknown_value",
+                        "there is no model kind " + spec.description.kind + " (mlp, torchscript, custom)"});
     }
   } catch (const Error &error) {
     note_unreadable(spec.description.kind == "mlp" ? "sizes" : "path", error, faults);
@@ -259,7 +289,13 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const StateDict &wei
     note_unreadable("weights", error, faults);
   }
   if (!faults.empty()) throw wire::refusal("model", std::move(faults));
-  ModelInfo info{.id = ++last_model_, .name = spec.name, .created_ms = wall_clock_ms(), .description = spec.description, .num_parameters = parameters_of(weights), .weights_key = {}, .weights_sha256 = {}};
+  ModelInfo info{.id = ++last_model_,
+                 .name = spec.name,
+                 .created_ms = wall_clock_ms(),
+                 .description = spec.description,
+                 .num_parameters = parameters_of(weights),
+                 .weights_key = {},
+                 .weights_sha256 = {}};
   const ObjectInfo kept = store_state(*options_.store, model_weights_key(info.id), weights);
   info.weights_key = kept.key;
   info.weights_sha256 = kept.sha256;

@@ -52,7 +52,8 @@ void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &ba
   for (const Invitation &invitation : actions.evaluate) ask_for_evaluation(entry, invitation, batch);
   if (actions.ended) {
     start_clean_up("jobs/" + std::to_string(id) + "/partitions/", batch);
-    if (entry.job.attempt() > 0) start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
+    if (entry.job.attempt() > 0)
+      start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
   }
   job_changed_.notify_all();
 }
@@ -90,13 +91,14 @@ void CoordinatorImpl::invite(JobEntry &entry, const core::JobInvitation &invitat
   } else {
     task.local_dataset = entry.job.setup().dataset_name;
   }
-  task.upload = UploadSlot{update_key(job, task.round, entry.job.attempt(), invitation.worker, invitation.lease),
-                           update_bytes_max(*entry.specs),
-                           {}};
+  task.upload =
+      UploadSlot{update_key(job, task.round, entry.job.attempt(), invitation.worker, invitation.lease),
+                 update_bytes_max(*entry.specs),
+                 {}};
   publish(entry,
           {"worker_invited",
-           "worker " + std::to_string(invitation.worker) + " is invited to round " + std::to_string(task.round) + " with " +
-               std::to_string(invitation.num_examples) + " examples",
+           "worker " + std::to_string(invitation.worker) + " is invited to round " +
+               std::to_string(task.round) + " with " + std::to_string(invitation.num_examples) + " examples",
            {{"worker_id", static_cast<std::int64_t>(invitation.worker)},
             {"round", static_cast<std::int64_t>(task.round)},
             {"steps", static_cast<std::int64_t>(task.steps)},
@@ -113,11 +115,14 @@ void CoordinatorImpl::ask_for_evaluation(JobEntry &entry, const Invitation &invi
 
 void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
   const core::JobSetup &setup = entry.job.setup();
-  const PartitioningConfig config = setup.config.is_distributed() ? setup.config.distributed->partitioning : PartitioningConfig{};
-  work_later(batch, [this, count, config, job = setup.id, dataset = setup.config.dataset_id, seed = setup.config.seed.value_or(0)] {
+  const PartitioningConfig config =
+      setup.config.is_distributed() ? setup.config.distributed->partitioning : PartitioningConfig{};
+  work_later(batch, [this, count, config, job = setup.id, dataset = setup.config.dataset_id,
+                     seed = setup.config.seed.value_or(0)] {
     try {
       std::vector<std::uint64_t> examples;
-      auto stored = store_partitions(*options_.store, dataset, job, count, *make_partitioner(config), seed, examples);
+      auto stored =
+          store_partitions(*options_.store, dataset, job, count, *make_partitioner(config), seed, examples);
       step_later(job, core::PartitionsMade{std::move(examples)},
                  [stored = std::move(stored)](JobEntry &made) { made.partitions = stored; });
     } catch (const Error &error) {
@@ -128,9 +133,11 @@ void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, B
 
 void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
   const ReportSummary &report = entry.job.current()->participants().at(worker).report;
-  const std::string key = update_key(entry.job.setup().id, entry.job.round(), entry.job.attempt(), worker, report.lease);
+  const std::string key =
+      update_key(entry.job.setup().id, entry.job.round(), entry.job.attempt(), worker, report.lease);
   core::UpdateVerdict verdict{worker, entry.job.round(), entry.job.attempt(), {}};
-  work_later(batch, [this, key, verdict, job = entry.job.setup().id, specs = entry.specs, sha256 = report.sha256]() mutable {
+  work_later(batch, [this, key, verdict, job = entry.job.setup().id, specs = entry.specs,
+                     sha256 = report.sha256]() mutable {
     try {
       const ObjectInfo info = options_.store->stat(key);
       if (info.sha256 != sha256) {
@@ -159,7 +166,8 @@ void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSumma
       std::vector<std::unique_ptr<InterruptibleSource>> sources;
       std::vector<Update> updates;
       for (const ReportSummary &report : reports) {
-        const std::string key = update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
+        const std::string key =
+            update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
         sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
         updates.push_back({report.worker, report.num_examples, sources.back().get()});
       }
@@ -181,9 +189,11 @@ void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSumma
     // What the round consumed is not needed again.
     for (const ReportSummary &report : reports) {
       try {
-        options_.store->remove(update_key(job, averaged.round, averaged.attempt, report.worker, report.lease));
+        options_.store->remove(
+            update_key(job, averaged.round, averaged.attempt, report.worker, report.lease));
       } catch (const Error &error) {
-        log_now(LogLevel::warning, "store.remove", "a consumed update could not be removed: " + error.message());
+        log_now(LogLevel::warning, "store.remove",
+                "a consumed update could not be removed: " + error.message());
       }
     }
   });
@@ -194,7 +204,8 @@ void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {
     try {
       for (const std::string &key : options_.store->list(prefix)) options_.store->remove(key);
     } catch (const Error &error) {
-      log_now(LogLevel::warning, "store.remove", "objects below " + prefix + " could not be removed: " + error.message());
+      log_now(LogLevel::warning, "store.remove",
+              "objects below " + prefix + " could not be removed: " + error.message());
     }
   });
 }

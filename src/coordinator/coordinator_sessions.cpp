@@ -12,7 +12,8 @@ Id CoordinatorImpl::authenticate(std::string_view token) {
   const std::lock_guard lock(mutex_);
   const auto found = worker_by_token_sha256_.find(hash);
   if (found == worker_by_token_sha256_.end()) {
-    throw Error(ErrorCode::unauthorized, "this worker token is not known: it is mistyped, of another coordinator, or revoked");
+    throw Error(ErrorCode::unauthorized,
+                "this worker token is not known: it is mistyped, of another coordinator, or revoked");
   }
   return found->second;
 }
@@ -20,7 +21,8 @@ Id CoordinatorImpl::authenticate(std::string_view token) {
 core::WorkerProfile CoordinatorImpl::profile_of(Id worker, const Session &session) const {
   core::WorkerProfile profile;
   profile.id = worker;
-  if (const auto found = workers_.find(worker); found != workers_.end()) profile.kind = found->second.info.kind;
+  if (const auto found = workers_.find(worker); found != workers_.end())
+    profile.kind = found->second.info.kind;
   profile.lease = session.lease;
   profile.capabilities = session.capabilities;
   profile.local_datasets = session.local_datasets;
@@ -30,22 +32,36 @@ core::WorkerProfile CoordinatorImpl::profile_of(Id worker, const Session &sessio
 SessionGrant CoordinatorImpl::open_session(Id worker, const SessionRequest &request) {
   if (request.protocol_version != kProtocolVersion) {
     throw Error(ErrorCode::protocol, "this coordinator speaks version " + std::to_string(kProtocolVersion) +
-                                         " of the worker protocol, the worker version " + std::to_string(request.protocol_version) +
+                                         " of the worker protocol, the worker version " +
+                                         std::to_string(request.protocol_version) +
                                          ": install the same release on both");
   }
   return loop_->call<SessionGrant>([this, worker, request](Batch &batch) {
     const auto found = workers_.find(worker);
-    if (found == workers_.end()) throw Error(ErrorCode::unauthorized, "worker " + std::to_string(worker) + " has been removed");
+    if (found == workers_.end())
+      throw Error(ErrorCode::unauthorized, "worker " + std::to_string(worker) + " has been removed");
     WorkerInfo &info = found->second.info;
-    if (const Session *older = sessions_.find(worker); older != nullptr && older->instance != request.instance) {
-      log(LogLevel::warning, "worker.superseded", "a new process takes the place of worker " + std::to_string(worker) + " (" + info.name + "); the older one is told to stop", batch);
+    if (const Session *older = sessions_.find(worker);
+        older != nullptr && older->instance != request.instance) {
+      log(LogLevel::warning, "worker.superseded",
+          "a new process takes the place of worker " + std::to_string(worker) + " (" + info.name +
+              "); the older one is told to stop",
+          batch);
     }
     Session &session = sessions_.open(worker, request, Loop::now() + options_.lease_duration, batch.effects);
     info.seen_ms = wall_clock_ms();
     info.capabilities = request.capabilities;
     info.local_datasets = request.local_datasets;
-    log(LogLevel::info, "worker.online", "worker " + std::to_string(worker) + " (" + info.name + ") is online on " + request.capabilities.device, batch);
-    const SessionGrant grant{worker, info.name, session.lease, options_.heartbeat_interval, options_.lease_duration, options_.progress_interval};
+    log(LogLevel::info, "worker.online",
+        "worker " + std::to_string(worker) + " (" + info.name + ") is online on " +
+            request.capabilities.device,
+        batch);
+    const SessionGrant grant{worker,
+                             info.name,
+                             session.lease,
+                             options_.heartbeat_interval,
+                             options_.lease_duration,
+                             options_.progress_interval};
     step_all(core::WorkerOnline{profile_of(worker, session)}, batch);
     return grant;
   });
@@ -67,7 +83,8 @@ void CoordinatorImpl::end_session(Id worker, Batch &batch) {
   step_all(core::WorkerOffline{worker}, batch);
 }
 
-void CoordinatorImpl::next_task(Id worker, const TaskPoll &poll, std::function<void(std::optional<Task>)> answer) {
+void CoordinatorImpl::next_task(Id worker, const TaskPoll &poll,
+                                std::function<void(std::optional<Task>)> answer) {
   loop_->call<bool>([this, worker, poll, answer = std::move(answer)](Batch &batch) {
     Session &session = sessions_.live(worker, poll.lease);
     const Time now = Loop::now();
@@ -82,7 +99,8 @@ HeartbeatAnswer CoordinatorImpl::heartbeat(Id worker, const Heartbeat &heartbeat
   return loop_->call<HeartbeatAnswer>([this, worker, heartbeat](Batch &batch) {
     Session &session = sessions_.live(worker, heartbeat.lease);
     session.expires = Loop::now() + options_.lease_duration;
-    if (const auto found = workers_.find(worker); found != workers_.end()) found->second.info.seen_ms = wall_clock_ms();
+    if (const auto found = workers_.find(worker); found != workers_.end())
+      found->second.info.seen_ms = wall_clock_ms();
     HeartbeatAnswer answer;
     if (!heartbeat.progress) return answer;
     // Whatever is not outstanding any more has been reported, withdrawn, or belongs to a job that has ended.
@@ -99,12 +117,15 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const TaskProgr
   session.progress = progress;
   session.progress->losses.clear();
   const auto found = jobs_.find(progress.job_id);
-  if (found == jobs_.end() || is_terminal(found->second->job.state()) || found->second->job.round() != progress.round) return;
+  if (found == jobs_.end() || is_terminal(found->second->job.state()) ||
+      found->second->job.round() != progress.round)
+    return;
   JobEntry &entry = *found->second;
   entry.losses.add(worker, progress.round, progress.first_loss_step, progress.losses);
   core::Notice notice;
   notice.type = "worker_progress";
-  notice.text = "worker " + std::to_string(worker) + " is " + progress.phase + ", step " + std::to_string(progress.step) + " of " + std::to_string(progress.steps);
+  notice.text = "worker " + std::to_string(worker) + " is " + progress.phase + ", step " +
+                std::to_string(progress.step) + " of " + std::to_string(progress.steps);
   notice.fields = {{"worker_id", static_cast<std::int64_t>(worker)},
                    {"round", static_cast<std::int64_t>(progress.round)},
                    {"phase", progress.phase},
@@ -116,7 +137,8 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const TaskProgr
 }
 
 ReportReceipt CoordinatorImpl::report(Id worker, const Report &report) {
-  return loop_->call<ReportReceipt>([this, worker, report](Batch &batch) { return take_report(worker, report, batch); });
+  return loop_->call<ReportReceipt>(
+      [this, worker, report](Batch &batch) { return take_report(worker, report, batch); });
 }
 
 ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batch &batch) {
@@ -128,14 +150,16 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   };
   const auto found = jobs_.find(report.job_id);
   if (found == jobs_.end()) {
-    return refused("unknown_job", "there is no job " + std::to_string(report.job_id) + ": drop the update and ask for a new task");
+    return refused("unknown_job", "there is no job " + std::to_string(report.job_id) +
+                                      ": drop the update and ask for a new task");
   }
   JobEntry &entry = *found->second;
   Session *session = sessions_.find(worker);
   std::optional<Task> task;
   if (session != nullptr && session->lease == report.lease) {
     if (const Task *outstanding = Sessions::find_task(*session, report.task_id);
-        outstanding != nullptr && outstanding->job_id == report.job_id && outstanding->round == report.round) {
+        outstanding != nullptr && outstanding->job_id == report.job_id &&
+        outstanding->round == report.round) {
       task = *outstanding;
       Sessions::drop(*session, [&](const Task &other) { return other.task_id == report.task_id; });
     }
@@ -147,7 +171,10 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
     return receipt;
   };
   if (task && task->kind == Task::Kind::evaluate) {
-    step(entry, core::FinalEvaluation{worker, report.failure.empty() ? report.received : std::nullopt, report.failure}, batch);
+    step(entry,
+         core::FinalEvaluation{worker, report.failure.empty() ? report.received : std::nullopt,
+                               report.failure},
+         batch);
     return accepted();
   }
   if (!report.failure.empty()) {
@@ -162,7 +189,8 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   reported.own = report.own;
   ReportAnswer answer;
   if (task && task->upload && report.key != task->upload->key) {
-    answer = {ReportAnswer::Verdict::refused, "wrong_key", "the report names another object than the one that the task handed out"};
+    answer = {ReportAnswer::Verdict::refused, "wrong_key",
+              "the report names another object than the one that the task handed out"};
   } else if (task) {
     core::JobActions actions = entry.job.step(reported, Loop::now());
     answer = actions.answer.value_or(ReportAnswer{});
@@ -178,7 +206,8 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
     core::Job probe = entry.job;
     answer = probe.step(reported, Loop::now()).answer.value_or(ReportAnswer{});
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
-      answer = {ReportAnswer::Verdict::refused, "task_over", "the task of this report is over: ask for a new task"};
+      answer = {ReportAnswer::Verdict::refused, "task_over",
+                "the task of this report is over: ask for a new task"};
     }
   }
   ReportReceipt receipt;
@@ -188,11 +217,18 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   receipt.reason = answer.reason;
   receipt.current_round = entry.job.round();
   if (!receipt.accepted) {
-    publish(entry, {"report_refused", "a report of worker " + std::to_string(worker) + " is refused: " + answer.reason,
-                    {{"worker_id", static_cast<std::int64_t>(worker)}, {"round", static_cast<std::int64_t>(report.round)}, {"code", answer.code}}}, batch);
+    publish(entry,
+            {"report_refused",
+             "a report of worker " + std::to_string(worker) + " is refused: " + answer.reason,
+             {{"worker_id", static_cast<std::int64_t>(worker)},
+              {"round", static_cast<std::int64_t>(report.round)},
+              {"code", answer.code}}},
+            batch);
     // A task whose report was wrong by itself has failed: nothing better will come of it.
-    const bool wrong = answer.code == "wrong_key" || answer.code == "wrong_examples" || answer.code == "too_many_examples";
-    if (task && wrong) step(entry, core::TaskFailed{worker, report.lease, report.round, answer.reason}, batch);
+    const bool wrong =
+        answer.code == "wrong_key" || answer.code == "wrong_examples" || answer.code == "too_many_examples";
+    if (task && wrong)
+      step(entry, core::TaskFailed{worker, report.lease, report.round, answer.reason}, batch);
   }
   return receipt;
 }
@@ -202,8 +238,8 @@ bool CoordinatorImpl::may_read(Id worker, std::string_view key) const {
   const Session *session = sessions_.find(worker);
   if (session == nullptr) return false;
   return std::ranges::any_of(session->tasks, [&](const Task &task) {
-    return task.global.key == key || (task.module && task.module->key == key) || (task.train && task.train->key == key) ||
-           (task.validation && task.validation->key == key);
+    return task.global.key == key || (task.module && task.module->key == key) ||
+           (task.train && task.train->key == key) || (task.validation && task.validation->key == key);
   });
 }
 

@@ -64,7 +64,8 @@ void Loop::turn(std::deque<Command> commands) {
   try {
     if (!batch.writes.empty()) journal_.commit(batch.writes);
   } catch (...) {
-    // What the state says and the journal does not is never acknowledged: no effect, and an error to every caller.
+    // What the state says and the journal does not is never acknowledged: no effect, and an error to every
+    // caller.
     journal_failure_ = std::current_exception();
     next_wake_.reset();
     batch.effects.clear();

@@ -1,8 +1,9 @@
 // The coordinator's one thread of decisions: every change of state is a command that it runs.
 //
-// Commands that are queued together are run together under the state's lock, their journal writes are committed in one
-// batch without the lock, and only then are callers answered and work is started: nothing is acknowledged that is not
-// kept. When the journal fails, nothing further is accepted, and every caller is told why.
+// Commands that are queued together are run together under the state's lock, their journal writes are
+// committed in one batch without the lock, and only then are callers answered and work is started: nothing is
+// acknowledged that is not kept. When the journal fails, nothing further is accepted, and every caller is
+// told why.
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,8 @@ namespace parsyn::coordinator {
 
 struct Batch {
   std::vector<JournalWrite> writes;
-  /// After the commit, in order, on the callback thread, with no lock held: answers to polls, logs, started work.
+  /// After the commit, in order, on the callback thread, with no lock held: answers to polls, logs, started
+  /// work.
   std::vector<std::function<void()>> effects;
   /// After the commit, or with the error of a commit that failed: answers to waiting callers.
   std::vector<std::function<void(std::exception_ptr)>> replies;
@@ -49,12 +51,14 @@ class Loop {
 
   struct Command {
     std::function<void(Batch &)> run;
-    std::function<void(std::exception_ptr)> refuse;  ///< Instead of run, after the journal has failed. May be empty.
+    std::function<void(std::exception_ptr)>
+        refuse;  ///< Instead of run, after the journal has failed. May be empty.
   };
   /// Throws Error(cancelled) after stop().
   void post(Command command);
 
-  /// Runs `command` on the loop and returns what it returned once its writes are committed; rethrows what it threw.
+  /// Runs `command` on the loop and returns what it returned once its writes are committed; rethrows what it
+  /// threw.
   template <typename Result>
   Result call(std::function<Result(Batch &)> command) {
     const auto promise = std::make_shared<std::promise<Result>>();
@@ -68,7 +72,9 @@ class Loop {
           failure ? promise->set_exception(failure) : promise->set_value(std::move(*result));
         });
       } catch (...) {
-        batch.replies.push_back([promise, thrown = std::current_exception()](std::exception_ptr) { promise->set_exception(thrown); });
+        batch.replies.push_back([promise, thrown = std::current_exception()](std::exception_ptr) {
+          promise->set_exception(thrown);
+        });
       }
     };
     post(std::move(entry));
@@ -89,10 +95,10 @@ class Loop {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<Command> queue_;                       // guarded by mutex_
-  bool stopping_ = false;                           // guarded by mutex_
-  std::optional<Time> next_wake_;                   // the loop's thread only
-  std::exception_ptr journal_failure_;              // the loop's thread only
+  std::deque<Command> queue_;           // guarded by mutex_
+  bool stopping_ = false;               // guarded by mutex_
+  std::optional<Time> next_wake_;       // the loop's thread only
+  std::exception_ptr journal_failure_;  // the loop's thread only
   std::once_flag joined_;
   std::thread thread_;
 };

@@ -10,7 +10,8 @@ constexpr std::size_t kSeriesMax = 10'000;
 
 }  // namespace
 
-void LossLog::add(Id worker, std::uint32_t round, std::uint64_t first_step, const std::vector<double> &losses) {
+void LossLog::add(Id worker, std::uint32_t round, std::uint64_t first_step,
+                  const std::vector<double> &losses) {
   Series &series = series_[{round, worker}];
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const std::uint64_t step = first_step + i;

@@ -10,7 +10,8 @@ namespace {
 
 void answer_parked(Session &session, std::optional<Task> task, Effects &effects) {
   if (!session.parked) return;
-  effects.push_back([answer = std::exchange(session.parked, nullptr), task = std::move(task)] { answer(task); });
+  effects.push_back(
+      [answer = std::exchange(session.parked, nullptr), task = std::move(task)] { answer(task); });
 }
 
 [[noreturn]] void refuse_lease(std::string code, std::string message) {
@@ -51,12 +52,14 @@ const Session *Sessions::find(Id worker) const {
 
 Session &Sessions::live(Id worker, std::uint64_t lease) {
   Session *session = find(worker);
-  if (session == nullptr) refuse_lease("lease_expired", "the lease has ended: open a session and ask for a task");
+  if (session == nullptr)
+    refuse_lease("lease_expired", "the lease has ended: open a session and ask for a task");
   if (session->lease > lease) {
-    refuse_lease("lease_superseded",
-                 "a newer process has opened a session as worker " + std::to_string(worker) + ": this one must stop");
+    refuse_lease("lease_superseded", "a newer process has opened a session as worker " +
+                                         std::to_string(worker) + ": this one must stop");
   }
-  if (session->lease < lease) refuse_lease("lease_expired", "the lease is not known: open a session and ask for a task");
+  if (session->lease < lease)
+    refuse_lease("lease_expired", "the lease is not known: open a session and ask for a task");
   return *session;
 }
 
@@ -65,7 +68,8 @@ void Sessions::give(Session &session, Task task, Effects &effects) {
   if (session.tasks.size() == 1) answer_parked(session, session.tasks.front(), effects);
 }
 
-void Sessions::park(Session &session, std::function<void(std::optional<Task>)> answer, Time until, Effects &effects) {
+void Sessions::park(Session &session, std::function<void(std::optional<Task>)> answer, Time until,
+                    Effects &effects) {
   answer_parked(session, std::nullopt, effects);
   session.progress.reset();  // who asks for a task is not at work on one
   session.parked = std::move(answer);
@@ -73,7 +77,9 @@ void Sessions::park(Session &session, std::function<void(std::optional<Task>)> a
   if (!session.tasks.empty()) answer_parked(session, session.tasks.front(), effects);
 }
 
-void Sessions::drop(Session &session, const std::function<bool(const Task &)> &drop) { std::erase_if(session.tasks, drop); }
+void Sessions::drop(Session &session, const std::function<bool(const Task &)> &drop) {
+  std::erase_if(session.tasks, drop);
+}
 
 Task *Sessions::find_task(Session &session, std::uint64_t task_id) {
   const auto found = std::ranges::find(session.tasks, task_id, &Task::task_id);

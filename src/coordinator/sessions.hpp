@@ -1,6 +1,7 @@
 // The workers' sessions: leases, the tasks that each worker holds, and its parked question for one.
 //
-// A task is handed out again at each poll until it is reported or dropped, so that a lost answer loses nothing.
+// A task is handed out again at each poll until it is reported or dropped, so that a lost answer loses
+// nothing.
 #pragma once
 
 #include <functional>
@@ -38,7 +39,8 @@ class Sessions {
 
   Session *find(Id worker);
   const Session *find(Id worker) const;
-  /// Throws Error(conflict) with a fault "lease_superseded" or "lease_expired" when `lease` is not the live one.
+  /// Throws Error(conflict) with a fault "lease_superseded" or "lease_expired" when `lease` is not the live
+  /// one.
   Session &live(Id worker, std::uint64_t lease);
 
   /// Hands the task to a parked poll, or keeps it for the next one.

@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
 std::string job_folder(Id job) { return "jobs/" + std::to_string(job); }
-std::string round_folder(Id job, std::uint32_t round) { return job_folder(job) + "/rounds/" + std::to_string(round); }
+std::string round_folder(Id job, std::uint32_t round) {
+  return job_folder(job) + "/rounds/" + std::to_string(round);
+}
 
 ObjectInfo store_source(ObjectStore &store, const std::string &key, const ByteSource &source) {
   const auto writer = store.create(key);
@@ -77,7 +79,9 @@ ObjectInfo store_rows(ObjectStore &store, const std::string &key, const ByteSour
 }  // namespace
 
 std::string train_key(Id dataset) { return "datasets/" + std::to_string(dataset) + "/train.safetensors"; }
-std::string validation_key(Id dataset) { return "datasets/" + std::to_string(dataset) + "/validation.safetensors"; }
+std::string validation_key(Id dataset) {
+  return "datasets/" + std::to_string(dataset) + "/validation.safetensors";
+}
 std::string model_weights_key(Id model) { return "models/" + std::to_string(model) + "/weights.safetensors"; }
 std::string model_module_key(Id model) { return "models/" + std::to_string(model) + "/module.pt"; }
 std::string global_key(Id job, std::uint32_t round, std::uint32_t attempt) {
@@ -87,8 +91,8 @@ std::string update_folder(Id job, std::uint32_t round, std::uint32_t attempt) {
   return round_folder(job, round) + "/updates-" + std::to_string(attempt) + "/";
 }
 std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id worker, std::uint64_t lease) {
-  return update_folder(job, round, attempt) + "worker-" + std::to_string(worker) + "-lease-" + std::to_string(lease) +
-         ".safetensors";
+  return update_folder(job, round, attempt) + "worker-" + std::to_string(worker) + "-lease-" +
+         std::to_string(lease) + ".safetensors";
 }
 std::string partition_key(Id job, std::uint32_t partition) {
   return job_folder(job) + "/partitions/" + std::to_string(partition) + ".safetensors";
@@ -116,7 +120,8 @@ std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config) 
     return make_dirichlet_partitioner(options);
   }
   if (config.kind == "shards") return make_shards_partitioner(config.shards_per_worker);
-  throw Error(ErrorCode::invalid_argument, "there is no partitioner named " + config.kind + " (even, dirichlet, shards)");
+  throw Error(ErrorCode::invalid_argument,
+              "there is no partitioner named " + config.kind + " (even, dirichlet, shards)");
 }
 
 std::vector<ObjectInfo> store_partitions(ObjectStore &store, Id dataset, Id job, std::uint32_t count,
@@ -125,7 +130,10 @@ std::vector<ObjectInfo> store_partitions(ObjectStore &store, Id dataset, Id job,
   const auto source = store.open(train_key(dataset));
   const SafetensorsHeader header = read_safetensors_header(*source);
   std::vector<std::int64_t> labels;
-  PartitionRequest request{.num_examples = header.find("x")->spec.shape.at(0), .num_partitions = count, .seed = seed, .labels = {}};
+  PartitionRequest request{.num_examples = header.find("x")->spec.shape.at(0),
+                           .num_partitions = count,
+                           .seed = seed,
+                           .labels = {}};
   if (partitioner.name() != "even") {
     labels = read_labels(*source, header);
     request.labels = labels;

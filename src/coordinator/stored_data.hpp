@@ -1,4 +1,5 @@
-// Datasets and models as objects of the store: written at registration, divided when a job's first round opens.
+// Datasets and models as objects of the store: written at registration, divided when a job's first round
+// opens.
 //
 // Thread-safety: free functions without state; the store is thread-safe.
 #pragma once
@@ -32,8 +33,8 @@ ObjectInfo copy_object(ObjectStore &store, const std::string &from, const std::s
 /// The partitioner that a job's configuration names.
 std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config);
 
-/// Divides the stored training examples into `count` partitions and stores each; examples of each are returned.
-/// Rows are copied one by one: memory does not grow with the dataset.
+/// Divides the stored training examples into `count` partitions and stores each; examples of each are
+/// returned. Rows are copied one by one: memory does not grow with the dataset.
 std::vector<ObjectInfo> store_partitions(ObjectStore &store, Id dataset, Id job, std::uint32_t count,
                                          const Partitioner &partitioner, std::uint64_t seed,
                                          std::vector<std::uint64_t> &examples_of_each);

@@ -24,11 +24,13 @@ bool is_selected(const JobConfig &config, const WorkerProfile &worker) {
 }
 
 std::string why_not_eligible(const JobSetup &job, const WorkerProfile &worker) {
-  if (auto reason = why_not_capable(job.config.config, job.model, worker.capabilities); !reason.empty()) return reason;
+  if (auto reason = why_not_capable(job.config.config, job.model, worker.capabilities); !reason.empty())
+    return reason;
   if (!job.local_data) return {};
   const auto own = std::ranges::find(worker.local_datasets, job.dataset_name, &LocalDataset::name);
   if (own == worker.local_datasets.end()) {
-    return "it has no local data named " + job.dataset_name + " (start it with --data " + job.dataset_name + "=PATH)";
+    return "it has no local data named " + job.dataset_name + " (start it with --data " + job.dataset_name +
+           "=PATH)";
   }
   if (own->num_examples > job.examples_per_worker_max) {
     return "it states " + std::to_string(own->num_examples) + " examples; at most " +

@@ -10,7 +10,9 @@ namespace {
 constexpr std::uint64_t kCohortSeedPart = 0x636F686F7274;  // "cohort"
 constexpr std::uint64_t kFewExamples = 1'000;
 
-std::string workers_text(std::size_t count) { return std::to_string(count) + (count == 1 ? " worker" : " workers"); }
+std::string workers_text(std::size_t count) {
+  return std::to_string(count) + (count == 1 ? " worker" : " workers");
+}
 
 }  // namespace
 
@@ -30,7 +32,9 @@ JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
   last_join_ = now;
   if (setup_.config.is_distributed()) {
     if (setup_.config.config.epochs != 1) {
-      notices_.push_back("config.epochs is not used: a distributed job trains distributed.steps_per_round steps in each round");
+      notices_.push_back(
+          "config.epochs is not used: a distributed job trains distributed.steps_per_round steps in each "
+          "round");
     }
   } else {
     notices_.push_back("the job is not distributed: one worker trains " + std::to_string(num_rounds_) +
@@ -40,7 +44,8 @@ JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
     notices_.push_back("the dataset has only " + std::to_string(setup_.train_examples) +
                        " training examples; below 1000 a federated average is noisy");
   }
-  if (setup_.validation_examples == 0) notices_.push_back("the dataset has no validation examples: nothing is evaluated");
+  if (setup_.validation_examples == 0)
+    notices_.push_back("the dataset has no validation examples: nothing is evaluated");
   say(actions, "job_created", "job " + std::to_string(setup_.id) + " (" + setup_.config.name + ") is created",
       {{"seed", std::to_string(setup_.config.seed.value_or(0))}});
   for (const std::string &notice : notices_) say(actions, "notice", notice);
@@ -62,7 +67,8 @@ JobActions &Job::with_wake(JobActions &actions) const {
 
 std::optional<Time> Job::deadline() const {
   if (state_ == JobState::evaluating) return evaluation_deadline_;
-  if (state_ == JobState::running && current_ && current_->state() == Round::State::open) return current_->deadline();
+  if (state_ == JobState::running && current_ && current_->state() == Round::State::open)
+    return current_->deadline();
   return std::nullopt;
 }
 
@@ -105,22 +111,27 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
     actions.answer = ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
   };
   if (is_terminal(state_)) {
-    return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " + std::string(job_state_name(state_)) +
+    return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " +
+                                   std::string(job_state_name(state_)) +
                                    ": drop the update and ask for a new task");
   }
   if (!current_ || state_ != JobState::running) {
     return refuse("wrong_round", "no round is open; the next one is round " +
-                                     std::to_string(std::max(1U, std::min(round_ + 1, num_rounds_))) + ": ask for a new task");
+                                     std::to_string(std::max(1U, std::min(round_ + 1, num_rounds_))) +
+                                     ": ask for a new task");
   }
   const bool ours = seats_.contains(report.worker) && report.round == round_;
   if (ours && setup_.local_data && report.num_examples > setup_.examples_per_worker_max) {
-    return refuse("too_many_examples", "the report states " + std::to_string(report.num_examples) + " examples; at most " +
+    return refuse("too_many_examples", "the report states " + std::to_string(report.num_examples) +
+                                           " examples; at most " +
                                            std::to_string(setup_.examples_per_worker_max) + " are taken");
   }
-  if (ours && !setup_.local_data && report.num_examples != 0 && report.num_examples != examples_of(report.worker)) {
+  if (ours && !setup_.local_data && report.num_examples != 0 &&
+      report.num_examples != examples_of(report.worker)) {
     return refuse("wrong_examples", "the report states " + std::to_string(report.num_examples) +
                                         " examples; the worker's partition has " +
-                                        std::to_string(examples_of(report.worker)) + ": ask for the task again");
+                                        std::to_string(examples_of(report.worker)) +
+                                        ": ask for the task again");
   }
   drive_round(ReportArrived{report}, now, actions);
   if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
@@ -146,7 +157,8 @@ void Job::on(const StopRequested &, Time now, JobActions &actions) {
   if (is_terminal(state_) || stopping_) return;
   stopping_ = true;
   actions.changed = true;
-  if (state_ == JobState::waiting) return finish_training(JobState::stopped, "stopped on request", now, actions);
+  if (state_ == JobState::waiting)
+    return finish_training(JobState::stopped, "stopped on request", now, actions);
   reason_ = state_ == JobState::running ? "stopping after round " + std::to_string(round_) : reason_;
   say(actions, "job_stopping", "the job stops after the current round");
 }
@@ -163,13 +175,16 @@ void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   if (state_ != JobState::evaluating || !evaluators_.contains(event.worker)) return;
   if (event.evaluation) {
     records_.back().validation = event.evaluation;
-    say(actions, "validation", "the final model has validation loss " + std::to_string(event.evaluation->loss),
-        {{"round", static_cast<std::int64_t>(records_.back().round)}, {"loss", event.evaluation->loss},
+    say(actions, "validation",
+        "the final model has validation loss " + std::to_string(event.evaluation->loss),
+        {{"round", static_cast<std::int64_t>(records_.back().round)},
+         {"loss", event.evaluation->loss},
          {"accuracy", event.evaluation->accuracy.value_or(0)}});
     return end(final_state_, final_reason_, actions);
   }
   evaluators_[event.worker] = event.failure.empty() ? "no answer" : event.failure;
-  const bool all_failed = std::ranges::none_of(evaluators_, [](const auto &entry) { return entry.second.empty(); });
+  const bool all_failed =
+      std::ranges::none_of(evaluators_, [](const auto &entry) { return entry.second.empty(); });
   if (!all_failed) return;
   std::string reason = final_reason_ + "; the final model was not evaluated";
   for (const auto &[id, failure] : evaluators_) reason += "; worker " + std::to_string(id) + ": " + failure;
@@ -180,7 +195,8 @@ void Job::on(const Tick &, Time now, JobActions &actions) {
   if (state_ == JobState::running) return drive_round(TimePassed{}, now, actions);
   if (state_ == JobState::waiting) return try_to_open(now, actions);
   if (state_ == JobState::evaluating && now >= evaluation_deadline_) {
-    end(final_state_, final_reason_ + "; the final model was not evaluated: no worker answered in time", actions);
+    end(final_state_, final_reason_ + "; the final model was not evaluated: no worker answered in time",
+        actions);
   }
 }
 
@@ -232,14 +248,17 @@ void Job::try_to_open(Time now, JobActions &actions) {
                         setup_.config.worker_selection.mode == SelectionMode::automatic;
   if (may_join && now < last_join_ + setup_.join_window) {
     wait_for("waiting a moment for more workers to join: " + std::to_string(ready.size()) + " of at most " +
-                 std::to_string(max_workers()) + " are live", actions);
+                 std::to_string(max_workers()) + " are live",
+             actions);
     join_window_ends_ = last_join_ + setup_.join_window;
     return;
   }
   if (!setup_.local_data && partition_examples_.empty()) {
     const WorkerSelection &selection = setup_.config.worker_selection;
-    std::uint64_t count = keeps_partitions_by_id() ? selection.worker_ids.size() + selection.parsyn_worker_ids.size()
-                          : setup_.config.is_distributed() ? ready.size() : 1;
+    std::uint64_t count = keeps_partitions_by_id()
+                              ? selection.worker_ids.size() + selection.parsyn_worker_ids.size()
+                          : setup_.config.is_distributed() ? ready.size()
+                                                           : 1;
     count = std::min(count, setup_.train_examples);
     partitioning_ = true;
     actions.make_partitions = static_cast<std::uint32_t>(count);
@@ -307,11 +326,16 @@ std::uint64_t Job::examples_of(Id worker) const {
 Invitation Job::invitation_of(Id worker) const { return {worker, seats_.at(worker).profile.lease}; }
 
 JobInvitation Job::job_invitation(const Invitation &invitation) const {
-  return {invitation.worker, invitation.lease, partition_of(invitation.worker), examples_of(invitation.worker)};
+  return {invitation.worker, invitation.lease, partition_of(invitation.worker),
+          examples_of(invitation.worker)};
 }
 
-std::uint32_t Job::min_workers() const { return setup_.config.is_distributed() ? setup_.config.distributed->min_workers : 1; }
-std::uint32_t Job::max_workers() const { return setup_.config.is_distributed() ? setup_.config.distributed->max_workers : 1; }
+std::uint32_t Job::min_workers() const {
+  return setup_.config.is_distributed() ? setup_.config.distributed->min_workers : 1;
+}
+std::uint32_t Job::max_workers() const {
+  return setup_.config.is_distributed() ? setup_.config.distributed->max_workers : 1;
+}
 
 void Job::open_round(Time now, JobActions &actions) {
   if (round_ == 0 || (!records_.empty() && records_.back().round == round_ && records_.back().succeeded)) {
@@ -324,15 +348,17 @@ void Job::open_round(Time now, JobActions &actions) {
   reports_.clear();
   actions.changed = true;
 
-  RoundOptions options{.number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
-  if (setup_.config.is_distributed()) options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
+  RoundOptions options{
+      .number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
+  if (setup_.config.is_distributed())
+    options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
   current_.emplace(options);
   round_opened_ = now;
 
   std::vector<std::pair<Id, std::uint32_t>> ready;
   for (const Id id : candidates()) ready.emplace_back(id, seats_[id].invited_rounds);
-  const Cohort cohort = choose_cohort(ready, max_workers(),
-                                      derive_seed({setup_.config.seed.value_or(0), kCohortSeedPart, attempt_}));
+  const Cohort cohort = choose_cohort(
+      ready, max_workers(), derive_seed({setup_.config.seed.value_or(0), kCohortSeedPart, attempt_}));
   if (!setup_.config.is_distributed()) {
     // One epoch of the one worker's data.
     const std::uint64_t examples = std::max<std::uint64_t>(1, examples_of(cohort.invited.front()));
@@ -345,8 +371,11 @@ void Job::open_round(Time now, JobActions &actions) {
   reason_ = "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is open";
   say(actions, "round_opened",
       reason_ + " with " + workers_text(opened.cohort.size()) +
-          (failed_attempts_of_round_ > 0 ? ", tried again after " + std::to_string(failed_attempts_of_round_) + " failures" : ""),
-      {{"round", static_cast<std::int64_t>(round_)}, {"workers", static_cast<std::int64_t>(opened.cohort.size())}});
+          (failed_attempts_of_round_ > 0
+               ? ", tried again after " + std::to_string(failed_attempts_of_round_) + " failures"
+               : ""),
+      {{"round", static_cast<std::int64_t>(round_)},
+       {"workers", static_cast<std::int64_t>(opened.cohort.size())}});
   drive_round(opened, now, actions);
 }
 
@@ -382,7 +411,8 @@ void Job::end(JobState state, std::string reason, JobActions &actions) {
   actions.aggregate.clear();
   actions.evaluate.clear();
   actions.make_partitions.reset();
-  say(actions, "job_" + std::string(job_state_name(state)), "the job is " + std::string(job_state_name(state)) + ": " + reason_);
+  say(actions, "job_" + std::string(job_state_name(state)),
+      "the job is " + std::string(job_state_name(state)) + ": " + reason_);
 }
 
 void Job::say(JobActions &actions, std::string type, std::string text,

@@ -1,8 +1,9 @@
-// One training job, as a pure state machine over its rounds: events in, work out (the driver is src/coordinator).
+// One training job, as a pure state machine over its rounds: events in, work out (the driver is
+// src/coordinator).
 //
-// The Job knows which workers are live and may take part, waits for enough of them, opens rounds, tries failed ones
-// again, asks for the final evaluation, and decides when the job has ended. Tensors, files, clocks and threads stay
-// with the driver. Rules: docs/rounds.md.
+// The Job knows which workers are live and may take part, waits for enough of them, opens rounds, tries
+// failed ones again, asks for the final evaluation, and decides when the job has ended. Tensors, files,
+// clocks and threads stay with the driver. Rules: docs/rounds.md.
 #pragma once
 
 #include <cstdint>
@@ -45,24 +46,58 @@ bool is_selected(const JobConfig &config, const WorkerProfile &worker);
 /// Why this selected worker cannot do what the job asks; empty when it can.
 std::string why_not_eligible(const JobSetup &job, const WorkerProfile &worker);
 /// Of the capabilities alone: what makes a job impossible on a worker.
-std::string why_not_capable(const TrainingConfig &config, const ModelDescription &model, const TrainerCapabilities &capabilities);
+std::string why_not_capable(const TrainingConfig &config, const ModelDescription &model,
+                            const TrainerCapabilities &capabilities);
 
-struct WorkerOnline { WorkerProfile worker; };
-struct WorkerOffline { Id worker = 0; };
-struct TaskFailed { Id worker = 0; std::uint64_t lease = 0; std::uint32_t round = 0; std::string reason; };
-struct UpdateReported { ReportSummary report; std::optional<double> train_loss; std::optional<Evaluation> received, own; };
-struct UpdateVerdict { Id worker = 0; std::uint32_t round = 0; std::uint32_t attempt = 0; std::string refusal; };
-struct RoundAveraged { std::uint32_t round = 0; std::uint32_t attempt = 0; std::string failure; std::string key, sha256; std::uint64_t bytes = 0; };
-struct FinalEvaluation { Id worker = 0; std::optional<Evaluation> evaluation; std::string failure; };
+struct WorkerOnline {
+  WorkerProfile worker;
+};
+struct WorkerOffline {
+  Id worker = 0;
+};
+struct TaskFailed {
+  Id worker = 0;
+  std::uint64_t lease = 0;
+  std::uint32_t round = 0;
+  std::string reason;
+};
+struct UpdateReported {
+  ReportSummary report;
+  std::optional<double> train_loss;
+  std::optional<Evaluation> received, own;
+};
+struct UpdateVerdict {
+  Id worker = 0;
+  std::uint32_t round = 0;
+  std::uint32_t attempt = 0;
+  std::string refusal;
+};
+struct RoundAveraged {
+  std::uint32_t round = 0;
+  std::uint32_t attempt = 0;
+  std::string failure;
+  std::string key, sha256;
+  std::uint64_t bytes = 0;
+};
+struct FinalEvaluation {
+  Id worker = 0;
+  std::optional<Evaluation> evaluation;
+  std::string failure;
+};
 /// The data has been divided: examples of each partition, as many as make_partitions asked for.
-struct PartitionsMade { std::vector<std::uint64_t> examples; };
+struct PartitionsMade {
+  std::vector<std::uint64_t> examples;
+};
 struct StopRequested {};
 struct CancelRequested {};
 /// The driver cannot go on with this job (storage, partitions): it ends as failed.
-struct DriverFailed { std::string reason; };
+struct DriverFailed {
+  std::string reason;
+};
 struct Tick {};
-using JobEvent = std::variant<WorkerOnline, WorkerOffline, TaskFailed, UpdateReported, UpdateVerdict, RoundAveraged,
-                              FinalEvaluation, PartitionsMade, StopRequested, CancelRequested, DriverFailed, Tick>;
+using JobEvent =
+    std::variant<WorkerOnline, WorkerOffline, TaskFailed, UpdateReported, UpdateVerdict, RoundAveraged,
+                 FinalEvaluation, PartitionsMade, StopRequested, CancelRequested, DriverFailed, Tick>;
 
 struct JobInvitation {
   Id worker = 0;
@@ -80,16 +115,16 @@ struct Notice {
 
 /// Work to do, in this order: journal what changed, answer, publish notices, then start the work.
 struct JobActions {
-  bool changed = false;                         ///< State worth journaling has changed.
+  bool changed = false;  ///< State worth journaling has changed.
   std::optional<ReportAnswer> answer;
   std::vector<Notice> notices;
-  std::optional<std::uint32_t> make_partitions; ///< Divide the data into so many, then tell PartitionsMade.
-  std::vector<Id> withdraw;                     ///< These may drop their task of this job.
-  std::vector<JobInvitation> invite;            ///< Train round(), attempt().
-  std::vector<Id> check;                        ///< Validate these updates of round(), attempt().
-  std::vector<ReportSummary> aggregate;         ///< Not empty: average these.
-  std::vector<Invitation> evaluate;             ///< Evaluate the last global model on these, the first answer is enough.
-  bool ended = false;                           ///< The job has reached a terminal state.
+  std::optional<std::uint32_t> make_partitions;  ///< Divide the data into so many, then tell PartitionsMade.
+  std::vector<Id> withdraw;                      ///< These may drop their task of this job.
+  std::vector<JobInvitation> invite;             ///< Train round(), attempt().
+  std::vector<Id> check;                         ///< Validate these updates of round(), attempt().
+  std::vector<ReportSummary> aggregate;          ///< Not empty: average these.
+  std::vector<Invitation> evaluate;  ///< Evaluate the last global model on these, the first answer is enough.
+  bool ended = false;                ///< The job has reached a terminal state.
   std::optional<Time> wake_at;
 };
 
@@ -106,10 +141,10 @@ class Job {
   const std::string &reason() const { return reason_; }
   bool stopping() const { return stopping_; }
   std::uint32_t num_rounds() const { return num_rounds_; }
-  std::uint32_t round() const { return round_; }        ///< In progress or last; 0 before the first.
-  std::uint32_t attempt() const { return attempt_; }    ///< Counts all opened rounds of the job, from 1.
+  std::uint32_t round() const { return round_; }      ///< In progress or last; 0 before the first.
+  std::uint32_t attempt() const { return attempt_; }  ///< Counts all opened rounds of the job, from 1.
   std::uint32_t failed_in_a_row() const { return failed_in_a_row_; }
-  std::uint64_t steps() const { return steps_; }        ///< Per round.
+  std::uint64_t steps() const { return steps_; }  ///< Per round.
   std::optional<Time> deadline() const;
   const std::vector<std::string> &notices() const { return notices_; }
   const std::vector<RoundRecord> &records() const { return records_; }
@@ -118,7 +153,8 @@ class Job {
   const std::optional<Evaluation> &initial() const { return initial_; }
   std::optional<std::uint32_t> best_round() const;
   std::optional<Evaluation> final_validation() const;
-  /// Every worker that is live or took part, in id order; without names, liveness and progress, which the driver has.
+  /// Every worker that is live or took part, in id order; without names, liveness and progress, which the
+  /// driver has.
   std::vector<WorkerProgress> worker_states() const;
 
  private:
@@ -188,25 +224,29 @@ class Job {
   Time evaluation_deadline_{0};
 
   std::map<Id, Seat> seats_;
-  bool partitioning_ = false;               // make_partitions was asked for and not yet answered
+  bool partitioning_ = false;                      // make_partitions was asked for and not yet answered
   std::vector<std::uint64_t> partition_examples_;  // of each partition; empty before they are made
-  std::map<Id, std::uint32_t> partitions_;  // worker -> its partition; a lost worker's may be given on in auto mode
+  std::map<Id, std::uint32_t>
+      partitions_;  // worker -> its partition; a lost worker's may be given on in auto mode
   std::optional<Round> current_;
-  std::map<Id, UpdateReported> reports_;    // of the current attempt
+  std::map<Id, UpdateReported> reports_;  // of the current attempt
 
-  std::vector<RoundRecord> records_;        // one a round; the last may be of a round that has only failed so far
+  std::vector<RoundRecord> records_;  // one a round; the last may be of a round that has only failed so far
   std::optional<Evaluation> initial_;
   bool advised_ = false;
   std::vector<std::string> notices_;
-  std::map<Id, std::string> evaluators_;    // asked for the final evaluation; the text says why one failed
+  std::map<Id, std::string> evaluators_;  // asked for the final evaluation; the text says why one failed
   JobState final_state_ = JobState::completed;  // after the final evaluation
   std::string final_reason_;
 };
 
-/// The workers of a round: those that were invited least often first, ties by a seeded draw; at most `max`, in
-/// worker-id order; the others follow, in the drawn order.
-struct Cohort { std::vector<Id> invited; std::vector<Id> standby; };
-Cohort choose_cohort(const std::vector<std::pair<Id, std::uint32_t>> &invited_rounds_by_worker, std::uint32_t max,
-                     std::uint64_t seed);
+/// The workers of a round: those that were invited least often first, ties by a seeded draw; at most `max`,
+/// in worker-id order; the others follow, in the drawn order.
+struct Cohort {
+  std::vector<Id> invited;
+  std::vector<Id> standby;
+};
+Cohort choose_cohort(const std::vector<std::pair<Id, std::uint32_t>> &invited_rounds_by_worker,
+                     std::uint32_t max, std::uint64_t seed);
 
 }  // namespace parsyn::core

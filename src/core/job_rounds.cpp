@@ -41,13 +41,19 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
     ++failed_attempts_of_round_;
     record_round(outcome, now);
     say(actions, "round_failed", "round " + std::to_string(round_) + " failed: " + outcome.reason,
-        {{"round", static_cast<std::int64_t>(round_)}, {"failed_in_a_row", static_cast<std::int64_t>(failed_in_a_row_)}});
-    if (stopping_) return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_) + " failed", now, actions);
+        {{"round", static_cast<std::int64_t>(round_)},
+         {"failed_in_a_row", static_cast<std::int64_t>(failed_in_a_row_)}});
+    if (stopping_)
+      return finish_training(JobState::stopped,
+                             "stopped on request after round " + std::to_string(round_) + " failed", now,
+                             actions);
     const std::uint32_t tolerance =
         std::max(1U, setup_.config.is_distributed() ? setup_.config.distributed->fault_tolerance : 1U);
     if (failed_in_a_row_ >= tolerance) {
-      return end(JobState::failed, std::to_string(failed_in_a_row_) + " failed rounds in a row (fault_tolerance " +
-                                       std::to_string(tolerance) + "); round " + std::to_string(round_) + ": " + outcome.reason, actions);
+      return end(JobState::failed,
+                 std::to_string(failed_in_a_row_) + " failed rounds in a row (fault_tolerance " +
+                     std::to_string(tolerance) + "); round " + std::to_string(round_) + ": " + outcome.reason,
+                 actions);
     }
     state_ = JobState::waiting;
     return try_to_open(now, actions);
@@ -56,12 +62,14 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
   failed_in_a_row_ = 0;
   for (auto &[id, seat] : seats_) {
     const auto part = current_->participants().find(id);
-    seat.contributed_last = part != current_->participants().end() && part->second.state == ParticipantState::valid;
+    seat.contributed_last =
+        part != current_->participants().end() && part->second.state == ParticipantState::valid;
     seat.contributed_ever = seat.contributed_ever || seat.contributed_last;
   }
   const RoundRecord &record = records_.back();
   say(actions, "round_completed",
-      "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is complete: " + outcome.reason,
+      "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) +
+          " is complete: " + outcome.reason,
       {{"round", static_cast<std::int64_t>(round_)},
        {"num_rounds", static_cast<std::int64_t>(num_rounds_)},
        {"train_loss", record.train_loss.value_or(std::numeric_limits<double>::quiet_NaN())},
@@ -71,18 +79,25 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
   take_validation_of_previous(actions);
 
   if (round_ >= num_rounds_) {
-    return finish_training(JobState::completed, "all " + std::to_string(num_rounds_) + " rounds are done", now, actions);
+    return finish_training(JobState::completed, "all " + std::to_string(num_rounds_) + " rounds are done",
+                           now, actions);
   }
-  if (stopping_) return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_), now, actions);
+  if (stopping_)
+    return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_), now,
+                           actions);
   const auto &early = setup_.config.config.early_stopping;
   if (early && rounds_without_improvement(early->min_delta) >= early->patience) {
-    return finish_training(JobState::completed, "stopped early after round " + std::to_string(round_) +
-                               ": the validation loss has not improved for " + std::to_string(early->patience) + " rounds", now, actions);
+    return finish_training(JobState::completed,
+                           "stopped early after round " + std::to_string(round_) +
+                               ": the validation loss has not improved for " +
+                               std::to_string(early->patience) + " rounds",
+                           now, actions);
   }
   if (!advised_ && rounds_without_improvement(0) >= kAdviseAfterRounds) {
     advised_ = true;
     notices_.push_back("the validation loss has not improved for " + std::to_string(kAdviseAfterRounds) +
-                       " rounds (best: round " + std::to_string(best_round().value_or(0)) + "): consider stopping the job");
+                       " rounds (best: round " + std::to_string(best_round().value_or(0)) +
+                       "): consider stopping the job");
     say(actions, "advice", notices_.back());
   }
   state_ = JobState::waiting;
@@ -90,7 +105,9 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
 }
 
 void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
-  if (state_ != JobState::running || event.attempt != attempt_ || current_->state() != Round::State::aggregating) return;
+  if (state_ != JobState::running || event.attempt != attempt_ ||
+      current_->state() != Round::State::aggregating)
+    return;
   if (event.failure.empty()) {
     record_round({true, {}}, now);
     records_.back().model_key = event.key;
@@ -151,8 +168,10 @@ void Job::take_validation_of_previous(JobActions &actions) {
   if (!mean) return;
   const std::uint32_t round = round_ - 1;
   (round == 0 ? initial_ : records_[round - 1].validation) = mean;
-  std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(round)}, {"loss", mean->loss}};
-  std::string text = "the model after round " + std::to_string(round) + " has validation loss " + std::to_string(mean->loss);
+  std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(round)},
+                                                         {"loss", mean->loss}};
+  std::string text =
+      "the model after round " + std::to_string(round) + " has validation loss " + std::to_string(mean->loss);
   if (mean->accuracy) {
     fields.emplace_back("accuracy", *mean->accuracy);
     text += " and accuracy " + std::to_string(*mean->accuracy);
@@ -212,21 +231,25 @@ void Job::say_how_data_is_spread(JobActions &actions) {
     say(actions, "notice", notices_.back());
   };
   if (setup_.local_data && total < 1'000) {
-    notice("the workers have only " + std::to_string(total) + " training examples together; below 1000 a federated average is noisy");
+    notice("the workers have only " + std::to_string(total) +
+           " training examples together; below 1000 a federated average is noisy");
   }
-  if (setup_.config.is_distributed() && ready.size() > 1 && static_cast<double>(most) >= 0.9 * static_cast<double>(total)) {
-    notice("worker " + std::to_string(most_worker) + " holds " + std::to_string(most) + " of " + std::to_string(total) +
-           " examples: the average is nearly its model alone");
+  if (setup_.config.is_distributed() && ready.size() > 1 &&
+      static_cast<double>(most) >= 0.9 * static_cast<double>(total)) {
+    notice("worker " + std::to_string(most_worker) + " holds " + std::to_string(most) + " of " +
+           std::to_string(total) + " examples: the average is nearly its model alone");
   }
 }
 
 void Job::finish_training(JobState state, std::string reason, Time now, JobActions &actions) {
   final_state_ = state;
   final_reason_ = std::move(reason);
-  // A round that only failed left nothing to evaluate: the last model has been evaluated by that round's workers, or not.
+  // A round that only failed left nothing to evaluate: the last model has been evaluated by that round's
+  // workers, or not.
   if (records_.empty() || !records_.back().succeeded) return end(state, final_reason_, actions);
   if (setup_.validation_examples == 0) {
-    return end(state, final_reason_ + "; the model was not evaluated: the dataset has no validation examples", actions);
+    return end(state, final_reason_ + "; the model was not evaluated: the dataset has no validation examples",
+               actions);
   }
   evaluators_.clear();
   for (const bool last : {true, false}) {
@@ -239,13 +262,15 @@ void Job::finish_training(JobState state, std::string reason, Time now, JobActio
     if (!evaluators_.empty()) break;
   }
   if (evaluators_.empty()) {
-    return end(state, final_reason_ + "; the final model was not evaluated: no worker that took part is live", actions);
+    return end(state, final_reason_ + "; the final model was not evaluated: no worker that took part is live",
+               actions);
   }
   state_ = JobState::evaluating;
   reason_ = "evaluating the final model";
-  const auto timeout = setup_.config.is_distributed()
-                           ? std::chrono::milliseconds(std::chrono::seconds(setup_.config.distributed->aggregation_timeout))
-                           : limits::kEvaluationTimeout;
+  const auto timeout =
+      setup_.config.is_distributed()
+          ? std::chrono::milliseconds(std::chrono::seconds(setup_.config.distributed->aggregation_timeout))
+          : limits::kEvaluationTimeout;
   evaluation_deadline_ = now + timeout;
   say(actions, "job_evaluating", reason_);
 }

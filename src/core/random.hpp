@@ -1,7 +1,8 @@
 // parsyn's random draws: the same on every platform, for a split that a seed names is a promise.
 //
-// Engine: std::mt19937_64, whose output the C++ standard fixes (its 10,000th default output is 9981545732273789042).
-// Never std::shuffle or std::*_distribution: their results differ between standard libraries.
+// Engine: std::mt19937_64, whose output the C++ standard fixes (its 10,000th default output is
+// 9981545732273789042). Never std::shuffle or std::*_distribution: their results differ between standard
+// libraries.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class Random {
 
   std::uint64_t bits() { return engine_(); }
 
-  /// Uniform in [0, bound), bound > 0: the raw output modulo bound, where outputs of the incomplete last run of
-  /// `bound` values are drawn again.
+  /// Uniform in [0, bound), bound > 0: the raw output modulo bound, where outputs of the incomplete last run
+  /// of `bound` values are drawn again.
   std::uint64_t below(std::uint64_t bound) {
     const std::uint64_t incomplete = (UINT64_MAX % bound + 1) % bound;
     for (;;) {

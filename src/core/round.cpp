@@ -19,13 +19,20 @@ ReportAnswer refuse(std::string code, std::string reason) {
 
 std::string_view participant_state_name(ParticipantState state) {
   switch (state) {
-    case ParticipantState::training: return "training";
-    case ParticipantState::reported: return "reported";
-    case ParticipantState::valid: return "valid";
-    case ParticipantState::empty: return "empty";
-    case ParticipantState::refused: return "refused";
-    case ParticipantState::failed: return "failed";
-    case ParticipantState::lost: return "lost";
+    case ParticipantState::training:
+      return "training";
+    case ParticipantState::reported:
+      return "reported";
+    case ParticipantState::valid:
+      return "valid";
+    case ParticipantState::empty:
+      return "empty";
+    case ParticipantState::refused:
+      return "refused";
+    case ParticipantState::failed:
+      return "failed";
+    case ParticipantState::lost:
+      return "lost";
   }
   return "lost";
 }
@@ -49,7 +56,8 @@ void Round::on(const RoundOpened &event, Time now, RoundActions &actions) {
   standby_ = event.standby;
   std::string reason = "round " + std::to_string(options_.number) + " opened with " +
                        std::to_string(event.cohort.size()) + " workers";
-  if (options_.timeout) reason += "; its deadline is in " + std::to_string(options_.timeout->count() / 1000) + " s";
+  if (options_.timeout)
+    reason += "; its deadline is in " + std::to_string(options_.timeout->count() / 1000) + " s";
   actions.reasons.push_back(std::move(reason));
 }
 
@@ -69,7 +77,8 @@ void Round::on(const WorkerAvailable &event, Time, RoundActions &actions) {
       // It came back under a new lease before the old one had ended: the same place, the work anew.
       participant.lease = worker.lease;
       actions.invite.push_back(worker);
-      actions.reasons.push_back(worker_text(worker.worker) + " came back with a new session and starts the round anew");
+      actions.reasons.push_back(worker_text(worker.worker) +
+                                " came back with a new session and starts the round anew");
       break;
     case ParticipantState::lost:
     case ParticipantState::failed:
@@ -78,7 +87,8 @@ void Round::on(const WorkerAvailable &event, Time, RoundActions &actions) {
     case ParticipantState::reported:
     case ParticipantState::valid:
     case ParticipantState::empty:
-    case ParticipantState::refused: break;  // Its report stands, under whichever lease it was made.
+    case ParticipantState::refused:
+      break;  // Its report stands, under whichever lease it was made.
   }
 }
 
@@ -117,18 +127,18 @@ void Round::on(const ReportArrived &event, Time now, RoundActions &actions) {
     return;
   }
   Participant &participant = found->second;
-  const bool has_report = participant.state == ParticipantState::reported ||
-                          participant.state == ParticipantState::valid ||
-                          participant.state == ParticipantState::empty ||
-                          participant.state == ParticipantState::refused;
+  const bool has_report =
+      participant.state == ParticipantState::reported || participant.state == ParticipantState::valid ||
+      participant.state == ParticipantState::empty || participant.state == ParticipantState::refused;
   // A repeat is recognised in every state of the round, so that a lost answer can be asked for again.
   if (has_report) {
     if (participant.report == report) {
       actions.answer = ReportAnswer{ReportAnswer::Verdict::duplicate, {}, "this report is already counted"};
     } else {
-      actions.answer = refuse("conflicting_report", worker_text(report.worker) + " has already reported round " +
-                                                        std::to_string(options_.number) +
-                                                        " with another update; the first one stands: ask for a new task");
+      actions.answer =
+          refuse("conflicting_report", worker_text(report.worker) + " has already reported round " +
+                                           std::to_string(options_.number) +
+                                           " with another update; the first one stands: ask for a new task");
     }
     return;
   }
@@ -138,20 +148,23 @@ void Round::on(const ReportArrived &event, Time now, RoundActions &actions) {
     return;
   }
   if (report.lease != participant.lease || participant.state == ParticipantState::lost) {
-    actions.answer = refuse("lease_expired", "the lease under which this report was made has ended: open a session "
-                                             "and ask for a new task");
+    actions.answer = refuse("lease_expired",
+                            "the lease under which this report was made has ended: open a session "
+                            "and ask for a new task");
     return;
   }
   if (participant.state == ParticipantState::failed) {
-    actions.answer = refuse("already_failed", worker_text(report.worker) + " has answered that it failed in round " +
-                                                  std::to_string(options_.number) + ": ask for a new task");
+    actions.answer =
+        refuse("already_failed", worker_text(report.worker) + " has answered that it failed in round " +
+                                     std::to_string(options_.number) + ": ask for a new task");
     return;
   }
   participant.report = report;
   participant.state = ParticipantState::reported;
   actions.answer = ReportAnswer{ReportAnswer::Verdict::accepted, {}, {}};
   actions.check.push_back(report.worker);
-  actions.reasons.push_back(worker_text(report.worker) + " reported " + std::to_string(report.num_examples) + " examples");
+  actions.reasons.push_back(worker_text(report.worker) + " reported " + std::to_string(report.num_examples) +
+                            " examples");
 }
 
 void Round::on(const UpdateChecked &event, Time, RoundActions &actions) {
@@ -176,7 +189,8 @@ void Round::on(const AggregationFinished &event, Time, RoundActions &actions) {
     end(false, "the updates could not be averaged: " + event.failure, actions);
     return;
   }
-  end(true, "averaged the updates of " + std::to_string(count(ParticipantState::valid)) + " workers", actions);
+  end(true, "averaged the updates of " + std::to_string(count(ParticipantState::valid)) + " workers",
+      actions);
 }
 
 void Round::on(const TimePassed &, Time, RoundActions &) {}  // decide() looks at the clock after every event.
@@ -192,12 +206,14 @@ void Round::decide(Time now, RoundActions &actions) {
       return close(actions, "every live worker has reported");
     }
     // Workers that failed, were refused or have no examples will not become valid by waiting.
-    const std::uint32_t spoiled = count(ParticipantState::failed) + count(ParticipantState::refused) +
-                                  count(ParticipantState::empty);
+    const std::uint32_t spoiled =
+        count(ParticipantState::failed) + count(ParticipantState::refused) + count(ParticipantState::empty);
     const auto replacements = static_cast<std::uint32_t>(standby_.size());
     if (spoiled > 0 && valid + unchecked + training + replacements < options_.min_workers) {
-      return end(false, of_text(valid + unchecked + training + replacements, options_.min_workers) +
-                            " workers can still contribute" + failures_text(), actions);
+      return end(false,
+                 of_text(valid + unchecked + training + replacements, options_.min_workers) +
+                     " workers can still contribute" + failures_text(),
+                 actions);
     }
     if (!deadline_ || now < *deadline_) return;
     state_ = State::closing;
@@ -212,7 +228,9 @@ void Round::decide(Time now, RoundActions &actions) {
   // Closing: reports made in time may still be checked; nothing else changes the outcome.
   if (unchecked > 0) return;
   if (valid >= options_.min_workers) return close(actions, "the deadline has passed");
-  end(false, "the deadline has passed with " + of_text(valid, options_.min_workers) + " valid updates" + failures_text(),
+  end(false,
+      "the deadline has passed with " + of_text(valid, options_.min_workers) + " valid updates" +
+          failures_text(),
       actions);
 }
 
@@ -220,7 +238,8 @@ void Round::fill_places(RoundActions &actions) {
   while (!standby_.empty() && places_taken() < options_.max_workers) {
     const Invitation invitation = standby_.front();
     standby_.erase(standby_.begin());
-    participants_[invitation.worker] = Participant{.lease = invitation.lease, .state = ParticipantState::training, .report = {}, .reason = {}};
+    participants_[invitation.worker] = Participant{
+        .lease = invitation.lease, .state = ParticipantState::training, .report = {}, .reason = {}};
     actions.invite.push_back(invitation);
     actions.reasons.push_back(worker_text(invitation.worker) + " takes a free place");
   }
@@ -240,17 +259,19 @@ void Round::end(bool succeeded, std::string reason, RoundActions &actions) {
   for (const auto &[id, participant] : participants_) {
     if (participant.state == ParticipantState::training) actions.withdraw.push_back(id);
   }
-  actions.reasons.push_back("round " + std::to_string(options_.number) + (succeeded ? " succeeded: " : " failed: ") + reason);
+  actions.reasons.push_back("round " + std::to_string(options_.number) +
+                            (succeeded ? " succeeded: " : " failed: ") + reason);
   actions.outcome = RoundOutcome{succeeded, std::move(reason)};
 }
 
 std::uint32_t Round::count(ParticipantState state) const {
-  return static_cast<std::uint32_t>(std::ranges::count_if(
-      participants_, [&](const auto &entry) { return entry.second.state == state; }));
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(participants_, [&](const auto &entry) { return entry.second.state == state; }));
 }
 
 std::uint32_t Round::places_taken() const {
-  return count(ParticipantState::training) + count(ParticipantState::reported) + count(ParticipantState::valid);
+  return count(ParticipantState::training) + count(ParticipantState::reported) +
+         count(ParticipantState::valid);
 }
 
 std::string Round::failures_text() const {
@@ -261,7 +282,8 @@ std::string Round::failures_text() const {
     if (participant.state == ParticipantState::empty) empty = true;
     if (participant.state == ParticipantState::valid) total_weight += participant.report.num_examples;
     if (participant.reason.empty()) continue;
-    text += "; " + worker_text(id) + " " + std::string(participant_state_name(participant.state)) + ": " + participant.reason;
+    text += "; " + worker_text(id) + " " + std::string(participant_state_name(participant.state)) + ": " +
+            participant.reason;
   }
   if (empty && total_weight == 0) text += "; total weight 0";
   return text;

@@ -41,8 +41,8 @@ FileSource::~FileSource() { ::close(descriptor_); }
 void FileSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
   if (offset > size_ || out.size() > size_ - offset) {
     throw Error(ErrorCode::corrupt_data, path_.string() + " has " + std::to_string(size_) + " bytes; " +
-                                             std::to_string(out.size()) + " bytes at " + std::to_string(offset) +
-                                             " were asked for");
+                                             std::to_string(out.size()) + " bytes at " +
+                                             std::to_string(offset) + " were asked for");
   }
   while (!out.empty()) {
     const ssize_t got = ::pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
@@ -57,7 +57,8 @@ void FileSource::read_at(std::uint64_t offset, std::span<std::byte> out) const {
 AtomicFile::AtomicFile(std::filesystem::path path, unsigned mode) : path_(std::move(path)) {
   temporary_ = path_;
   temporary_ += std::string(kTemporaryMark) + random_hex(8);
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, static_cast<mode_t>(mode));
+  descriptor_ =
+      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, static_cast<mode_t>(mode));
   if (descriptor_ < 0) fail("cannot create", temporary_, errno);
 }
 
@@ -81,7 +82,8 @@ void AtomicFile::commit() {
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
   if (closed != 0) fail("cannot close", temporary_, errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename " + temporary_.string() + " to", path_, errno);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail("cannot rename " + temporary_.string() + " to", path_, errno);
   temporary_.clear();
   flush_folder(path_.parent_path());
 }
@@ -89,8 +91,8 @@ void AtomicFile::commit() {
 std::string read_text_file(const std::filesystem::path &path, std::uint64_t bytes_max) {
   const FileSource source(path);
   if (source.size() > bytes_max) {
-    throw Error(ErrorCode::too_large, path.string() + " has " + std::to_string(source.size()) + " bytes; at most " +
-                                          std::to_string(bytes_max) + " are read");
+    throw Error(ErrorCode::too_large, path.string() + " has " + std::to_string(source.size()) +
+                                          " bytes; at most " + std::to_string(bytes_max) + " are read");
   }
   std::string text(source.size(), '\0');
   source.read_at(0, std::as_writable_bytes(std::span(text.data(), text.size())));

@@ -28,8 +28,8 @@ class FileSource final : public ByteSource {
   std::uint64_t size_ = 0;
 };
 
-/// A file that appears under its name as a whole: written beside it under a temporary name, flushed (fdatasync),
-/// renamed, and its folder flushed. Destroyed without commit(), nothing is left.
+/// A file that appears under its name as a whole: written beside it under a temporary name, flushed
+/// (fdatasync), renamed, and its folder flushed. Destroyed without commit(), nothing is left.
 class AtomicFile final : public ByteSink {
  public:
   /// `mode`: permission bits of the new file.

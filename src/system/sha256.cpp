@@ -72,7 +72,8 @@ std::string hmac_sha256_hex(std::string_view key, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
   check(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-             reinterpret_cast<const unsigned char *>(text.data()), text.size(), digest.data(), &size) != nullptr);
+             reinterpret_cast<const unsigned char *>(text.data()), text.size(), digest.data(),
+             &size) != nullptr);
   return to_hex(digest.data(), size);
 }
 

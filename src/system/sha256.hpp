@@ -1,4 +1,5 @@
-// SHA-256 (FIPS 180-4) while bytes pass by, and HMAC-SHA-256 (RFC 2104). The digest is what `sha256sum` prints.
+// SHA-256 (FIPS 180-4) while bytes pass by, and HMAC-SHA-256 (RFC 2104). The digest is what `sha256sum`
+// prints.
 #pragma once
 
 #include <cstddef>

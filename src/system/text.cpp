@@ -22,7 +22,9 @@ int hex_value(char c) {
 
 /// Length of the well-formed UTF-8 sequence at the start of `text` (Unicode 15, table 3-7); 0: there is none.
 std::size_t utf8_length(std::string_view text) {
-  const auto at = [&](std::size_t i) -> unsigned { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const auto at = [&](std::size_t i) -> unsigned {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
   const auto follows = [&](std::size_t i) { return (at(i) & 0xC0U) == 0x80U; };
   const unsigned first = at(0);
   if (first < 0x80) return 1;

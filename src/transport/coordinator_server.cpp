@@ -13,12 +13,15 @@ namespace parsyn {
 namespace {
 
 http::HttpServerOptions server_options(const ServeOptions &options) {
-  if (options.operator_token.empty()) throw Error(ErrorCode::invalid_argument, "a coordinator's server needs an operator token");
+  if (options.operator_token.empty())
+    throw Error(ErrorCode::invalid_argument, "a coordinator's server needs an operator token");
   const bool tls = !options.certificate_file.empty();
   if (!tls && !options.allow_plain_http && !transport::is_loopback_host(options.address)) {
     throw Error(ErrorCode::invalid_argument,
-                "refusing to listen on " + options.address + " without TLS: tokens and weights would be open to everyone on the way. Give "
-                "--tls-certificate and --tls-key, listen on 127.0.0.1, or say that you want it (--allow-plain-http)");
+                "refusing to listen on " + options.address +
+                    " without TLS: tokens and weights would be open to everyone on the way. Give "
+                    "--tls-certificate and --tls-key, listen on 127.0.0.1, or say that you want it "
+                    "(--allow-plain-http)");
   }
   http::HttpServerOptions server;
   server.address = options.address;
@@ -36,7 +39,9 @@ http::HttpServerOptions server_options(const ServeOptions &options) {
 class CoordinatorServer::Impl {
  public:
   Impl(Coordinator &coordinator, const ServeOptions &options)
-      : signer_(std::make_shared<const transport::UrlSigner>(options.url_lifetime)), streams_(coordinator), server_(server_options(options), routes(coordinator, options)) {}
+      : signer_(std::make_shared<const transport::UrlSigner>(options.url_lifetime)),
+        streams_(coordinator),
+        server_(server_options(options), routes(coordinator, options)) {}
 
   ~Impl() { stop(); }
 
@@ -50,7 +55,9 @@ class CoordinatorServer::Impl {
  private:
   std::vector<http::Route> routes(Coordinator &coordinator, const ServeOptions &options) {
     std::vector<http::Route> all = transport::health_routes();
-    const auto append = [&](std::vector<http::Route> more) { std::ranges::move(more, std::back_inserter(all)); };
+    const auto append = [&](std::vector<http::Route> more) {
+      std::ranges::move(more, std::back_inserter(all));
+    };
     append(transport::operator_routes(coordinator, streams_, options.operator_token));
     append(transport::worker_routes(coordinator.worker_service(), signer_));
     append(transport::object_routes(coordinator.worker_service(), signer_));

@@ -14,13 +14,15 @@ constexpr std::size_t kEventsPerWrite = 256;
 constexpr std::chrono::seconds kKeepAlive{15};
 
 std::string entry_of(const Event &event) {
-  return "id: " + std::to_string(event.sequence) + "\nevent: " + event.type + "\ndata: " + wire::event_json(event) + "\n\n";
+  return "id: " + std::to_string(event.sequence) + "\nevent: " + event.type +
+         "\ndata: " + wire::event_json(event) + "\n\n";
 }
 
 }  // namespace
 
 struct EventStreams::Stream {
-  Stream(Id id, std::uint64_t sequence, http::Responder to) : job(id), after(sequence), responder(std::move(to)) {}
+  Stream(Id id, std::uint64_t sequence, http::Responder to)
+      : job(id), after(sequence), responder(std::move(to)) {}
   const Id job;
   std::uint64_t after;
   http::Responder responder;
@@ -29,7 +31,8 @@ struct EventStreams::Stream {
   std::shared_ptr<void> subscription;
 };
 
-EventStreams::EventStreams(Coordinator &coordinator) : coordinator_(coordinator), thread_([this] { run(); }) {}
+EventStreams::EventStreams(Coordinator &coordinator)
+    : coordinator_(coordinator), thread_([this] { run(); }) {}
 
 EventStreams::~EventStreams() { stop(); }
 
@@ -44,7 +47,9 @@ void EventStreams::add(Id job, std::uint64_t after, http::Responder responder) {
     news_ = true;
     changed_.notify_one();
   });
-  stream->responder.start_stream(200, {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}});
+  stream->responder.start_stream(
+      200,
+      {{"Content-Type", "text/event-stream"}, {"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}});
   stream->responder.on_done([weak] {
     if (const auto live = weak.lock()) live->gone = true;
   });

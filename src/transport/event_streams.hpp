@@ -1,7 +1,7 @@
 // Jobs' events as Server-Sent Events (WHATWG HTML, section 9.2), with Last-Event-ID.
 //
-// One thread serves all streams: it writes what is new when a job says so, and a comment line every 15 s so that
-// middleboxes keep the connection. A stream ends when its job has ended and everything is written.
+// One thread serves all streams: it writes what is new when a job says so, and a comment line every 15 s so
+// that middleboxes keep the connection. A stream ends when its job has ended and everything is written.
 //
 // Thread-safety: every method may be called from any thread. Destruction ends all streams.
 #pragma once

@@ -40,10 +40,15 @@ bool is_success(int status) { return status >= 200 && status < 300; }
 class HttpTransport final : public Transport {
  public:
   explicit HttpTransport(const HttpTransportOptions &options)
-      : base_(transport::checked_base_url(options.url, options.allow_plain_http)), token_(options.token),
-        client_(client_options(options)), goodbye_(goodbye_options(options)) {
-    if (token_.empty()) throw Error(ErrorCode::invalid_argument, "a worker needs its token (parsyn-job worker add tells it once)");
-    if (token_.find_first_of("\r\n \t") != std::string::npos) throw Error(ErrorCode::invalid_argument, "the worker's token has white space in it");
+      : base_(transport::checked_base_url(options.url, options.allow_plain_http)),
+        token_(options.token),
+        client_(client_options(options)),
+        goodbye_(goodbye_options(options)) {
+    if (token_.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  "a worker needs its token (parsyn-job worker add tells it once)");
+    if (token_.find_first_of("\r\n \t") != std::string::npos)
+      throw Error(ErrorCode::invalid_argument, "the worker's token has white space in it");
   }
 
   SessionGrant open_session(const SessionRequest &request) override {
@@ -51,7 +56,8 @@ class HttpTransport final : public Transport {
   }
 
   void close_session(std::uint64_t lease) override {
-    http::HttpClientRequest request = authorised("DELETE", transport::kSessionPath + ("?lease=" + std::to_string(lease)));
+    http::HttpClientRequest request =
+        authorised("DELETE", transport::kSessionPath + ("?lease=" + std::to_string(lease)));
     expect_success(goodbye_.perform(request));
   }
 
@@ -71,7 +77,8 @@ class HttpTransport final : public Transport {
     return wire::decode_heartbeat_answer(post(transport::kHeartbeatPath, wire::encode(heartbeat)));
   }
 
-  void download(const ObjectRef &object, const std::filesystem::path &file, const TransferProgress &progress) override {
+  void download(const ObjectRef &object, const std::filesystem::path &file,
+                const TransferProgress &progress) override {
     std::filesystem::path part = file;
     part += ".part";
     std::error_code missing;
@@ -86,7 +93,9 @@ class HttpTransport final : public Transport {
         request.output_bytes_max = object.bytes;
         if (there > 0) request.headers["Range"] = "bytes=" + std::to_string(there) + "-";
         if (progress) {
-          request.progress = [&](std::uint64_t, std::uint64_t received) { return progress(there + received, object.bytes); };
+          request.progress = [&](std::uint64_t, std::uint64_t received) {
+            return progress(there + received, object.bytes);
+          };
         }
         return client_.perform(request);
       };
@@ -96,16 +105,19 @@ class HttpTransport final : public Transport {
     const std::string sha256 = system::sha256_hex(system::FileSource(part));
     if (sha256 != object.sha256) {
       std::filesystem::remove(part, missing);
-      throw Error(ErrorCode::corrupt_data, "the downloaded object " + object.key + " has SHA-256 " + sha256 + "; the task says " + object.sha256);
+      throw Error(ErrorCode::corrupt_data, "the downloaded object " + object.key + " has SHA-256 " + sha256 +
+                                               "; the task says " + object.sha256);
     }
     std::filesystem::rename(part, file, missing);
     if (missing) throw Error(ErrorCode::io, "cannot rename " + part.string() + ": " + missing.message());
   }
 
-  void upload(const UploadSlot &slot, const std::filesystem::path &file, const TransferProgress &progress) override {
+  void upload(const UploadSlot &slot, const std::filesystem::path &file,
+              const TransferProgress &progress) override {
     const std::uint64_t bytes = system::FileSource(file).size();
     if (bytes > slot.bytes_max) {
-      throw Error(ErrorCode::too_large, "the update has " + std::to_string(bytes) + " bytes; at most " + std::to_string(slot.bytes_max) + " are taken");
+      throw Error(ErrorCode::too_large, "the update has " + std::to_string(bytes) + " bytes; at most " +
+                                            std::to_string(slot.bytes_max) + " are taken");
     }
     const auto perform = [&](const std::string &url) {
       http::HttpClientRequest request;
@@ -113,7 +125,8 @@ class HttpTransport final : public Transport {
       request.url = absolute(url);
       request.headers["Content-Type"] = "application/octet-stream";
       request.body_file = file;
-      if (progress) request.progress = [&](std::uint64_t sent, std::uint64_t) { return progress(sent, bytes); };
+      if (progress)
+        request.progress = [&](std::uint64_t sent, std::uint64_t) { return progress(sent, bytes); };
       return client_.perform(request);
     };
     with_fresh_url({.lease = lease(), .key = slot.key, .write = true}, slot.url, perform);
@@ -143,7 +156,8 @@ class HttpTransport final : public Transport {
     return std::move(response.body);
   }
 
-  std::string post(const std::string &path, std::string body, std::optional<std::chrono::milliseconds> idle_timeout = {}) {
+  std::string post(const std::string &path, std::string body,
+                   std::optional<std::chrono::milliseconds> idle_timeout = {}) {
     http::HttpClientRequest request = authorised("POST", path);
     request.headers["Content-Type"] = "application/json";
     request.body = std::move(body);
@@ -151,7 +165,8 @@ class HttpTransport final : public Transport {
     return expect_success(client_.perform(request));
   }
 
-  /// A URL lives shorter than the work between its making and its use may take: an expired one is renewed, once.
+  /// A URL lives shorter than the work between its making and its use may take: an expired one is renewed,
+  /// once.
   template <typename Perform>
   void with_fresh_url(const wire::UrlRequest &renewal, const std::string &url, const Perform &perform) {
     http::HttpClientResponse response = perform(url);

@@ -25,7 +25,8 @@ struct PendingTask {
 
 class InProcessTransport final : public Transport {
  public:
-  InProcessTransport(WorkerService &service, std::string token) : service_(service), token_(std::move(token)) {}
+  InProcessTransport(WorkerService &service, std::string token)
+      : service_(service), token_(std::move(token)) {}
 
   SessionGrant open_session(const SessionRequest &request) override {
     check_interrupted();
@@ -63,8 +64,10 @@ class InProcessTransport final : public Transport {
     return service_.heartbeat(worker(), heartbeat);
   }
 
-  void download(const ObjectRef &object, const std::filesystem::path &file, const TransferProgress &progress) override {
-    if (!service_.may_read(worker(), object.key)) throw Error(ErrorCode::forbidden, "worker may not read " + object.key + " now");
+  void download(const ObjectRef &object, const std::filesystem::path &file,
+                const TransferProgress &progress) override {
+    if (!service_.may_read(worker(), object.key))
+      throw Error(ErrorCode::forbidden, "worker may not read " + object.key + " now");
     const auto source = service_.objects().open(object.key);
     system::AtomicFile out(file);
     system::Sha256 digest;
@@ -73,21 +76,26 @@ class InProcessTransport final : public Transport {
       out.write(bytes);
     });
     if (const std::string sha256 = digest.hex(); sha256 != object.sha256) {
-      throw Error(ErrorCode::corrupt_data, "object " + object.key + " has SHA-256 " + sha256 + "; the task says " + object.sha256);
+      throw Error(ErrorCode::corrupt_data,
+                  "object " + object.key + " has SHA-256 " + sha256 + "; the task says " + object.sha256);
     }
     out.commit();
   }
 
-  void upload(const UploadSlot &slot, const std::filesystem::path &file, const TransferProgress &progress) override {
+  void upload(const UploadSlot &slot, const std::filesystem::path &file,
+              const TransferProgress &progress) override {
     const std::uint64_t bytes_max = service_.may_write(worker(), slot.key);
-    if (bytes_max == 0) throw Error(ErrorCode::forbidden, "worker may not write " + slot.key + " now: its round is over");
+    if (bytes_max == 0)
+      throw Error(ErrorCode::forbidden, "worker may not write " + slot.key + " now: its round is over");
     const system::FileSource source(file);
     if (source.size() > bytes_max) {
-      throw Error(ErrorCode::too_large, "the update has " + std::to_string(source.size()) + " bytes; at most " + std::to_string(bytes_max) + " are taken");
+      throw Error(ErrorCode::too_large, "the update has " + std::to_string(source.size()) +
+                                            " bytes; at most " + std::to_string(bytes_max) + " are taken");
     }
     const auto writer = service_.objects().create(slot.key);
     copy(source, progress, [&](std::span<const std::byte> bytes) { writer->write(bytes); });
-    if (service_.may_write(worker(), slot.key) == 0) throw Error(ErrorCode::forbidden, "the round ended during the upload");
+    if (service_.may_write(worker(), slot.key) == 0)
+      throw Error(ErrorCode::forbidden, "the round ended during the upload");
     writer->commit();
   }
 
@@ -107,7 +115,9 @@ class InProcessTransport final : public Transport {
  private:
   Id worker() { return service_.authenticate(token_); }
 
-  [[noreturn]] static void throw_interrupted() { throw Error(ErrorCode::cancelled, "the transport has been interrupted"); }
+  [[noreturn]] static void throw_interrupted() {
+    throw Error(ErrorCode::cancelled, "the transport has been interrupted");
+  }
 
   void check_interrupted() {
     const std::lock_guard lock(mutex_);
@@ -119,7 +129,8 @@ class InProcessTransport final : public Transport {
     std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source.size()));
     for (std::uint64_t offset = 0; offset < source.size();) {
       check_interrupted();
-      if (progress && !progress(offset, source.size())) throw Error(ErrorCode::cancelled, "the transfer was cancelled");
+      if (progress && !progress(offset, source.size()))
+        throw Error(ErrorCode::cancelled, "the transfer was cancelled");
       const std::span piece(buffer.data(), std::min<std::uint64_t>(buffer.size(), source.size() - offset));
       source.read_at(offset, piece);
       take(piece);

@@ -18,7 +18,9 @@ std::string checked_base_url(std::string url, bool allow_plain_http) {
   const bool tls = url.starts_with("https://");
   const bool plain = url.starts_with("http://");
   const auto refuse = [&](const std::string &why) {
-    throw Error(ErrorCode::invalid_argument, "the coordinator's URL " + why + ": it looks like http://127.0.0.1:8080 or https://host:port");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the coordinator's URL " + why + ": it looks like http://127.0.0.1:8080 or https://host:port");
   };
   if (!tls && !plain) refuse("does not start with http:// or https://");
   if (url.find_first_of(" \t\r\n") != std::string::npos) refuse("has white space in it");
@@ -29,9 +31,11 @@ std::string checked_base_url(std::string url, bool allow_plain_http) {
   if (rest.find_first_of("?#") != std::string::npos) refuse("has a query or fragment");
   const std::size_t colon = authority.rfind(':');
   const bool bracket_after = colon != std::string::npos && authority.find(']', colon) != std::string::npos;
-  const std::string host = colon == std::string::npos || bracket_after ? authority : authority.substr(0, colon);
+  const std::string host =
+      colon == std::string::npos || bracket_after ? authority : authority.substr(0, colon);
   if (plain && !allow_plain_http && !is_loopback_host(host)) {
-    throw Error(ErrorCode::invalid_argument, "plain HTTP would show the token to everyone on the way to " + host +
+    throw Error(ErrorCode::invalid_argument, "plain HTTP would show the token to everyone on the way to " +
+                                                 host +
                                                  ": use https, or say that you want it (--allow-plain-http)");
   }
   while (url.ends_with('/')) url.pop_back();

@@ -16,7 +16,8 @@ using http::Responder;
 std::uint64_t writable_bytes(WorkerService &service, const UrlSigner &signer, const HttpRequest &request) {
   const std::string &key = request.parameters.at(0);
   const std::uint64_t bytes = service.may_write(signer.verify("PUT", key, request.query), key);
-  if (bytes == 0) throw Error(ErrorCode::forbidden, "the task of this upload is over: drop it and ask for a new task");
+  if (bytes == 0)
+    throw Error(ErrorCode::forbidden, "the task of this upload is over: drop it and ask for a new task");
   return bytes;
 }
 
@@ -28,7 +29,8 @@ std::vector<http::Route> object_routes(WorkerService &service, std::shared_ptr<c
                   [&service, signer](HttpRequest &request) {
                     const std::string &key = request.parameters.at(0);
                     if (!service.may_read(signer->verify("GET", key, request.query), key)) {
-                      throw Error(ErrorCode::forbidden, "this object is not part of a task that the worker has now");
+                      throw Error(ErrorCode::forbidden,
+                                  "this object is not part of a task that the worker has now");
                     }
                     return BodyPlan{};
                   },

@@ -28,10 +28,12 @@ constexpr char kModels[] = "/api/v1/models";
 using Answer = std::function<HttpResponse(const HttpRequest &)>;
 
 [[noreturn]] void refuse_query(const std::string &name, const std::string &message) {
-  throw Error(ErrorCode::invalid_argument, "the query parameter " + name + " " + message, {{name, "range", message}});
+  throw Error(ErrorCode::invalid_argument, "the query parameter " + name + " " + message,
+              {{name, "range", message}});
 }
 
-std::uint64_t number_in(const HttpRequest &request, const std::string &name, std::uint64_t absent, std::uint64_t max) {
+std::uint64_t number_in(const HttpRequest &request, const std::string &name, std::uint64_t absent,
+                        std::uint64_t max) {
   const auto found = request.query.find(name);
   if (found == request.query.end()) return absent;
   const auto value = system::parse_u64(found->second);
@@ -41,13 +43,16 @@ std::uint64_t number_in(const HttpRequest &request, const std::string &name, std
 
 Id id_in(const HttpRequest &request) {
   const auto id = system::parse_u64(request.parameters.at(0));
-  if (!id) throw Error(ErrorCode::not_found, "ids are whole numbers; there is nothing named " + system::printable(request.parameters[0], 100));
+  if (!id)
+    throw Error(ErrorCode::not_found, "ids are whole numbers; there is nothing named " +
+                                          system::printable(request.parameters[0], 100));
   return *id;
 }
 
 void expect_query(const HttpRequest &request, std::initializer_list<std::string_view> known) {
   for (const auto &[name, value] : request.query) {
-    if (std::ranges::find(known, name) == known.end()) refuse_query(system::printable(name, 100), "is not known here");
+    if (std::ranges::find(known, name) == known.end())
+      refuse_query(system::printable(name, 100), "is not known here");
   }
 }
 
@@ -57,7 +62,8 @@ struct Page {
 };
 Page page_in(const HttpRequest &request) {
   expect_query(request, {"after", "limit"});
-  const Page page{number_in(request, "after", 0, UINT64_MAX), number_in(request, "limit", limits::kPageSizeDefault, limits::kPageSizeMax)};
+  const Page page{number_in(request, "after", 0, UINT64_MAX),
+                  number_in(request, "limit", limits::kPageSizeDefault, limits::kPageSizeMax)};
   if (page.limit == 0) refuse_query("limit", "must be at least 1");
   return page;
 }
@@ -93,7 +99,8 @@ class OperatorRoutes {
       : coordinator_(coordinator), streams_(streams), token_sha256_(system::sha256_hex(operator_token)) {}
 
   std::vector<Route> all() {
-    add("GET", "/api/v1/openapi.json", [](const HttpRequest &) { return json_response(200, std::string(wire::openapi_document())); });
+    add("GET", "/api/v1/openapi.json",
+        [](const HttpRequest &) { return json_response(200, std::string(wire::openapi_document())); });
     add_jobs();
     add_registry();
     return std::move(routes_);
@@ -107,42 +114,58 @@ class OperatorRoutes {
       expect_json(request);
       wire::Parsed<JobConfig> parsed = wire::parse_job(request.body);
       const auto seen = [&](const Fault &fault) {
-        return std::ranges::any_of(parsed.faults, [&](const Fault &other) { return other.field == fault.field; });
+        return std::ranges::any_of(parsed.faults,
+                                   [&](const Fault &other) { return other.field == fault.field; });
       };
       // All faults in one answer: those of the text, and of what could be read, those against the registry.
       if (!parsed.faults.empty()) {
         for (Fault &fault : coordinator.check(parsed.value)) {
-          const bool about_registry = fault.code == "unknown_id" || fault.code == "wrong_kind" || fault.code == "does_not_fit" || fault.code == "unsupported" || fault.code == "too_few_examples";
+          const bool about_registry = fault.code == "unknown_id" || fault.code == "wrong_kind" ||
+                                      fault.code == "does_not_fit" || fault.code == "unsupported" ||
+                                      fault.code == "too_few_examples";
           if (about_registry && !seen(fault)) parsed.faults.push_back(std::move(fault));
         }
       }
-      const JobStatus job = coordinator.submit(wire::value_or_throw(std::move(parsed), "training job"), request.header("Idempotency-Key"));
+      const JobStatus job = coordinator.submit(wire::value_or_throw(std::move(parsed), "training job"),
+                                               request.header("Idempotency-Key"));
       return created(kJobs, job.id, wire::job_json(job));
     });
     add("GET", kJobs, [&coordinator](const HttpRequest &request) {
       const Page page = page_in(request);
       return list_response(request, coordinator.jobs(page.after, page.limit + 1), wire::job_summary_json);
     });
-    add("GET", one, [&coordinator](const HttpRequest &request) { return json_response(200, wire::job_json(coordinator.job(id_in(request)))); });
-    add("POST", one + "/stop", [&coordinator](const HttpRequest &request) { return json_response(200, wire::job_json(coordinator.stop_job(id_in(request)))); });
-    add("POST", one + "/cancel", [&coordinator](const HttpRequest &request) { return json_response(200, wire::job_json(coordinator.cancel_job(id_in(request)))); });
+    add("GET", one, [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::job_json(coordinator.job(id_in(request))));
+    });
+    add("POST", one + "/stop", [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::job_json(coordinator.stop_job(id_in(request))));
+    });
+    add("POST", one + "/cancel", [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::job_json(coordinator.cancel_job(id_in(request))));
+    });
     add("GET", one + "/losses", [&coordinator](const HttpRequest &request) {
       expect_query(request, {"round"});
       std::optional<std::uint32_t> round;
-      if (request.query.contains("round")) round = static_cast<std::uint32_t>(number_in(request, "round", 0, limits::kRoundsMax));
+      if (request.query.contains("round"))
+        round = static_cast<std::uint32_t>(number_in(request, "round", 0, limits::kRoundsMax));
       return json_response(200, wire::losses_json(coordinator.losses(id_in(request), round)));
     });
-    add("GET", one + "/model", [&coordinator](const HttpRequest &request) { return model_file(coordinator, request); });
-    routes_.push_back({"GET", one + "/events", accept(), [&streams = streams_](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
-                         expect_query(request, {"after"});
-                         std::uint64_t after = number_in(request, "after", 0, UINT64_MAX);
-                         if (const std::string last = request.header("Last-Event-ID"); !last.empty()) {
-                           const auto value = system::parse_u64(last);
-                           if (!value) throw Error(ErrorCode::invalid_argument, "Last-Event-ID must be a number", {{"Last-Event-ID", "type", "must be a number"}});
-                           after = *value;
-                         }
-                         streams.add(id_in(request), after, std::move(respond));
-                       }});
+    add("GET", one + "/model",
+        [&coordinator](const HttpRequest &request) { return model_file(coordinator, request); });
+    routes_.push_back(
+        {"GET", one + "/events", accept(),
+         [&streams = streams_](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
+           expect_query(request, {"after"});
+           std::uint64_t after = number_in(request, "after", 0, UINT64_MAX);
+           if (const std::string last = request.header("Last-Event-ID"); !last.empty()) {
+             const auto value = system::parse_u64(last);
+             if (!value)
+               throw Error(ErrorCode::invalid_argument, "Last-Event-ID must be a number",
+                           {{"Last-Event-ID", "type", "must be a number"}});
+             after = *value;
+           }
+           streams.add(id_in(request), after, std::move(respond));
+         }});
   }
 
   static HttpResponse model_file(Coordinator &coordinator, const HttpRequest &request) {
@@ -157,7 +180,8 @@ class OperatorRoutes {
     const ObjectInfo object = coordinator.job_model(id, round);
     HttpResponse response;
     response.headers["Content-Type"] = "application/octet-stream";
-    response.headers["Content-Disposition"] = "attachment; filename=\"job-" + std::to_string(id) + ".safetensors\"";
+    response.headers["Content-Disposition"] =
+        "attachment; filename=\"job-" + std::to_string(id) + ".safetensors\"";
     response.headers["X-Content-SHA256"] = object.sha256;
     response.source = coordinator.store().open(object.key);
     response.etag = object.etag;
@@ -169,11 +193,16 @@ class OperatorRoutes {
     const std::string worker = std::string(kWorkers) + "/{id}";
     add("POST", kWorkers, [&coordinator](const HttpRequest &request) {
       expect_json(request);
-      const WorkerCredentials credentials = coordinator.add_worker(wire::value_or_throw(wire::parse_worker_spec(request.body), "worker"));
+      const WorkerCredentials credentials =
+          coordinator.add_worker(wire::value_or_throw(wire::parse_worker_spec(request.body), "worker"));
       return created(kWorkers, credentials.worker.id, wire::credentials_json(credentials));
     });
-    add("GET", kWorkers, [&coordinator](const HttpRequest &request) { return list_response(request, coordinator.workers(), wire::worker_json); });
-    add("GET", worker, [&coordinator](const HttpRequest &request) { return json_response(200, wire::worker_json(coordinator.worker(id_in(request)))); });
+    add("GET", kWorkers, [&coordinator](const HttpRequest &request) {
+      return list_response(request, coordinator.workers(), wire::worker_json);
+    });
+    add("GET", worker, [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::worker_json(coordinator.worker(id_in(request))));
+    });
     add("DELETE", worker, [&coordinator](const HttpRequest &request) {
       coordinator.remove_worker(id_in(request));
       HttpResponse response;
@@ -182,18 +211,28 @@ class OperatorRoutes {
     });
     add("POST", kDatasets, [&coordinator](const HttpRequest &request) {
       expect_json(request);
-      const DatasetInfo dataset = coordinator.add_dataset(wire::value_or_throw(wire::parse_dataset_spec(request.body), "dataset"));
+      const DatasetInfo dataset =
+          coordinator.add_dataset(wire::value_or_throw(wire::parse_dataset_spec(request.body), "dataset"));
       return created(kDatasets, dataset.id, wire::dataset_json(dataset));
     });
-    add("GET", kDatasets, [&coordinator](const HttpRequest &request) { return list_response(request, coordinator.datasets(), wire::dataset_json); });
-    add("GET", std::string(kDatasets) + "/{id}", [&coordinator](const HttpRequest &request) { return json_response(200, wire::dataset_json(coordinator.dataset(id_in(request)))); });
+    add("GET", kDatasets, [&coordinator](const HttpRequest &request) {
+      return list_response(request, coordinator.datasets(), wire::dataset_json);
+    });
+    add("GET", std::string(kDatasets) + "/{id}", [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::dataset_json(coordinator.dataset(id_in(request))));
+    });
     add("POST", kModels, [&coordinator](const HttpRequest &request) {
       expect_json(request);
-      const ModelInfo model = coordinator.add_model(wire::value_or_throw(wire::parse_model_spec(request.body), "model"));
+      const ModelInfo model =
+          coordinator.add_model(wire::value_or_throw(wire::parse_model_spec(request.body), "model"));
       return created(kModels, model.id, wire::model_json(model));
     });
-    add("GET", kModels, [&coordinator](const HttpRequest &request) { return list_response(request, coordinator.models(), wire::model_json); });
-    add("GET", std::string(kModels) + "/{id}", [&coordinator](const HttpRequest &request) { return json_response(200, wire::model_json(coordinator.model(id_in(request)))); });
+    add("GET", kModels, [&coordinator](const HttpRequest &request) {
+      return list_response(request, coordinator.models(), wire::model_json);
+    });
+    add("GET", std::string(kModels) + "/{id}", [&coordinator](const HttpRequest &request) {
+      return json_response(200, wire::model_json(coordinator.model(id_in(request))));
+    });
   }
 
   /// The token is checked before a body is read.
@@ -208,7 +247,8 @@ class OperatorRoutes {
 
   void add(std::string method, std::string pattern, Answer answer) {
     routes_.push_back({std::move(method), std::move(pattern), accept(),
-                       [answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) { respond.send(answer(request)); }});
+                       [answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>,
+                                                    Responder respond) { respond.send(answer(request)); }});
   }
 
   Coordinator &coordinator_;
@@ -219,7 +259,8 @@ class OperatorRoutes {
 
 }  // namespace
 
-std::vector<http::Route> operator_routes(Coordinator &coordinator, EventStreams &streams, const std::string &operator_token) {
+std::vector<http::Route> operator_routes(Coordinator &coordinator, EventStreams &streams,
+                                         const std::string &operator_token) {
   return OperatorRoutes(coordinator, streams, operator_token).all();
 }
 

@@ -10,7 +10,8 @@ std::string bearer_token(const http::HttpRequest &request) {
   constexpr std::string_view kScheme = "Bearer ";
   const std::string value = request.header("Authorization");
   const auto same_letter = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
-  if (value.size() <= kScheme.size() || !std::equal(kScheme.begin(), kScheme.end(), value.begin(), same_letter)) {
+  if (value.size() <= kScheme.size() ||
+      !std::equal(kScheme.begin(), kScheme.end(), value.begin(), same_letter)) {
     throw Error(ErrorCode::unauthorized, "a token is needed: send the header Authorization: Bearer TOKEN");
   }
   return value.substr(kScheme.size());
@@ -29,9 +30,13 @@ void expect_json(const http::HttpRequest &request) {
   std::string type = request.header("Content-Type");
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.pop_back();
-  std::ranges::transform(type, type.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
-  if (type.empty() || type == "application/json" || type.ends_with("+json") || type == "application/x-www-form-urlencoded") return;
-  throw Error(ErrorCode::invalid_argument, "the body is sent as " + type + "; send JSON with Content-Type: application/json",
+  std::ranges::transform(type, type.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  if (type.empty() || type == "application/json" || type.ends_with("+json") ||
+      type == "application/x-www-form-urlencoded")
+    return;
+  throw Error(ErrorCode::invalid_argument,
+              "the body is sent as " + type + "; send JSON with Content-Type: application/json",
               {{"Content-Type", "type", "must be application/json"}});
 }
 

@@ -10,7 +10,9 @@ namespace parsyn::transport {
 namespace {
 
 std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string value_of(const std::map<std::string, std::string> &query, const std::string &name) {
@@ -20,9 +22,11 @@ std::string value_of(const std::map<std::string, std::string> &query, const std:
 
 }  // namespace
 
-UrlSigner::UrlSigner(std::chrono::milliseconds lifetime) : lifetime_(lifetime), secret_(system::random_hex(32)) {}
+UrlSigner::UrlSigner(std::chrono::milliseconds lifetime)
+    : lifetime_(lifetime), secret_(system::random_hex(32)) {}
 
-std::string UrlSigner::signature(std::string_view method, std::string_view key, std::string_view worker, std::string_view expires) const {
+std::string UrlSigner::signature(std::string_view method, std::string_view key, std::string_view worker,
+                                 std::string_view expires) const {
   std::string text;
   for (const std::string_view part : {method, key, worker, expires}) (text += part) += '\n';
   return system::hmac_sha256_hex(secret_, text);
@@ -35,12 +39,15 @@ std::string UrlSigner::sign(std::string_view method, std::string_view key, Id wo
          "&signature=" + signature(method, key, id, expires);
 }
 
-Id UrlSigner::verify(std::string_view method, std::string_view key, const std::map<std::string, std::string> &query) const {
+Id UrlSigner::verify(std::string_view method, std::string_view key,
+                     const std::map<std::string, std::string> &query) const {
   const std::string worker = value_of(query, "worker");
   const std::string expires = value_of(query, "expires");
   const auto id = system::parse_u64(worker);
   const auto end = system::parse_u64(expires);
-  if (!id || !end || !system::equal_in_constant_time(signature(method, key, worker, expires), value_of(query, "signature"))) {
+  if (!id || !end ||
+      !system::equal_in_constant_time(signature(method, key, worker, expires),
+                                      value_of(query, "signature"))) {
     throw Error(ErrorCode::forbidden, "the signature of this URL does not fit its method, object or worker");
   }
   if (*end < static_cast<std::uint64_t>(now_ms())) {

@@ -1,7 +1,8 @@
-// Signed URLs of the coordinator's own objects: short-lived secrets that name a method, an object and a worker.
+// Signed URLs of the coordinator's own objects: short-lived secrets that name a method, an object and a
+// worker.
 //
-// The signature is HMAC-SHA-256 over method, key, worker and expiry, under a secret that lives as long as the server.
-// Besides the signature, access ends with the task: the server asks the WorkerService at each use.
+// The signature is HMAC-SHA-256 over method, key, worker and expiry, under a secret that lives as long as the
+// server. Besides the signature, access ends with the task: the server asks the WorkerService at each use.
 //
 // Thread-safety: immutable.
 #pragma once
@@ -21,12 +22,14 @@ class UrlSigner {
 
   /// A path with its query: "/api/v1/objects/KEY?worker=1&expires=...&signature=...".
   std::string sign(std::string_view method, std::string_view key, Id worker) const;
-  /// The worker that the URL was made for. Throws Error(forbidden) for a signature that does not fit, and with a fault
-  /// of code kUrlExpired for one whose time is over.
-  Id verify(std::string_view method, std::string_view key, const std::map<std::string, std::string> &query) const;
+  /// The worker that the URL was made for. Throws Error(forbidden) for a signature that does not fit, and
+  /// with a fault of code kUrlExpired for one whose time is over.
+  Id verify(std::string_view method, std::string_view key,
+            const std::map<std::string, std::string> &query) const;
 
  private:
-  std::string signature(std::string_view method, std::string_view key, std::string_view worker, std::string_view expires) const;
+  std::string signature(std::string_view method, std::string_view key, std::string_view worker,
+                        std::string_view expires) const;
 
   std::chrono::milliseconds lifetime_;
   std::string secret_;

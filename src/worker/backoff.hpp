@@ -1,4 +1,5 @@
-// Waiting times between tries: doubled each time up to a bound, with jitter, so that workers do not come back in step.
+// Waiting times between tries: doubled each time up to a bound, with jitter, so that workers do not come back
+// in step.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +11,16 @@ namespace parsyn::worker {
 
 class Backoff {
  public:
-  Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max) : first_(first), max_(max), current_(first) {}
+  Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max)
+      : first_(first), max_(max), current_(first) {}
 
   /// Between half of the current bound and all of it; the bound then doubles.
   std::chrono::milliseconds next() {
     const auto bound = std::max<std::int64_t>(2, current_.count());
     current_ = std::min(max_, current_ * 2);
-    return std::chrono::milliseconds(bound / 2 + static_cast<std::int64_t>(system::random_u64() % static_cast<std::uint64_t>(bound / 2 + 1)));
+    return std::chrono::milliseconds(
+        bound / 2 +
+        static_cast<std::int64_t>(system::random_u64() % static_cast<std::uint64_t>(bound / 2 + 1)));
   }
   void reset() { current_ = first_; }
 

@@ -42,7 +42,7 @@ class ProgressBoard final : public TrainMonitor {
   bool active_ = false;
   bool cancelled_ = false;
   bool news_ = false;
-  TaskProgress current_;  // without losses
+  TaskProgress current_;        // without losses
   std::vector<double> losses_;  // not yet told
   std::uint64_t told_losses_ = 0;
   double loss_sum_ = 0;

@@ -33,14 +33,18 @@ class DigestingSink final : public ByteSink {
 void check_same_tensors(const StateDict &global, const StateDict &trained) {
   for (const TensorSpec &spec : specs_of(global)) {
     const auto found = trained.find(spec.name);
-    if (found == trained.end()) throw Error(ErrorCode::internal, "the trainer returned no tensor " + spec.name);
+    if (found == trained.end())
+      throw Error(ErrorCode::internal, "the trainer returned no tensor " + spec.name);
     if (found->second.dtype != spec.dtype || found->second.shape != spec.shape) {
-      throw Error(ErrorCode::internal, "the trainer returned tensor " + spec.name + " with shape " + shape_text(found->second.shape) +
-                                           " and dtype " + std::string(dtype_name(found->second.dtype)) + "; the model has " +
-                                           shape_text(spec.shape) + " and " + std::string(dtype_name(spec.dtype)));
+      throw Error(ErrorCode::internal, "the trainer returned tensor " + spec.name + " with shape " +
+                                           shape_text(found->second.shape) + " and dtype " +
+                                           std::string(dtype_name(found->second.dtype)) + "; the model has " +
+                                           shape_text(spec.shape) + " and " +
+                                           std::string(dtype_name(spec.dtype)));
     }
   }
-  if (trained.size() != global.size()) throw Error(ErrorCode::internal, "the trainer returned tensors that the model does not have");
+  if (trained.size() != global.size())
+    throw Error(ErrorCode::internal, "the trainer returned tensors that the model does not have");
 }
 
 }  // namespace
@@ -53,7 +57,8 @@ struct TaskRunner::JobContext {
   std::unique_ptr<Trainer> trainer;
 };
 
-TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board) : options_(std::move(options)), board_(board) {
+TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board)
+    : options_(std::move(options)), board_(board) {
   system::make_folders(options_.cache / "objects");
   system::make_folders(options_.cache / "updates");
 }
@@ -68,7 +73,8 @@ Report TaskRunner::run(const Task &task) {
   try {
     perform(task, report);
   } catch (const Error &error) {
-    if (error.code() == ErrorCode::cancelled || board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+    if (error.code() == ErrorCode::cancelled || board_.cancelled())
+      throw Error(ErrorCode::cancelled, "the task is over");
     report.failure = error.message();
   } catch (const std::exception &error) {
     report.failure = std::string("the trainer failed: ") + error.what();
@@ -102,7 +108,8 @@ void TaskRunner::perform(const Task &task, Report &report) {
   }
 
   board_.set_phase("uploading");
-  const std::filesystem::path file = options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors");
+  const std::filesystem::path file =
+      options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors");
   system::AtomicFile out(file);
   DigestingSink digested(out);
   write_safetensors(trained, digested, {{"format", "pt"}});
@@ -121,7 +128,8 @@ std::filesystem::path TaskRunner::fetch(const ObjectRef &object) {
   const std::filesystem::path file = options_.cache / "objects" / object.sha256;
   std::error_code missing;
   const bool there = std::filesystem::file_size(file, missing) == object.bytes && !missing;
-  // The name is the digest, but a file may have rotted or been cut since: it is read once more before it is used.
+  // The name is the digest, but a file may have rotted or been cut since: it is read once more before it is
+  // used.
   if (there && system::sha256_hex(system::FileSource(file)) == object.sha256) return file;
   options_.download(object, file);
   return file;
@@ -150,13 +158,15 @@ TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
   auto context = std::make_unique<JobContext>();
   context->train_sha256 = train_sha256;
   const auto load = [&](const ObjectRef &object) {
-    return std::make_shared<const Examples>(Examples::from_state_dict(read_safetensors(system::FileSource(fetch(object)))));
+    return std::make_shared<const Examples>(
+        Examples::from_state_dict(read_safetensors(system::FileSource(fetch(object)))));
   };
   if (task.train) {
     context->train = load(*task.train);
   } else if (!task.local_dataset.empty()) {
     const auto own = options_.local_data->find(task.local_dataset);
-    if (own == options_.local_data->end()) throw Error(ErrorCode::not_found, "this worker has no local data named " + task.local_dataset);
+    if (own == options_.local_data->end())
+      throw Error(ErrorCode::not_found, "this worker has no local data named " + task.local_dataset);
     context->train = own->second;
   }
   if (task.validation) context->validation = load(*task.validation);

@@ -30,8 +30,8 @@ class TaskRunner {
   TaskRunner(TaskRunnerOptions options, ProgressBoard &board);
   ~TaskRunner();
 
-  /// The report, without its lease; a task that fails gives a report with `failure`. Throws Error(cancelled) when the
-  /// task is over for this worker.
+  /// The report, without its lease; a task that fails gives a report with `failure`. Throws Error(cancelled)
+  /// when the task is over for this worker.
   Report run(const Task &task);
 
  private:

@@ -30,7 +30,8 @@ bool has_fault(const Error &error, std::string_view code) {
 /// A folder of its own, removed with everything in it.
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / ("parsyn-worker-" + system::random_hex(8))) {
+  TemporaryFolder()
+      : path_(std::filesystem::temp_directory_path() / ("parsyn-worker-" + system::random_hex(8))) {
     system::make_folders(path_);
   }
   ~TemporaryFolder() {
@@ -95,7 +96,8 @@ class Worker::Impl {
   std::thread heartbeat_thread_;
 };
 
-Worker::Impl::Impl(WorkerOptions options) : options_(std::move(options)), backoff_(options_.backoff_first, options_.backoff_max) {
+Worker::Impl::Impl(WorkerOptions options)
+    : options_(std::move(options)), backoff_(options_.backoff_first, options_.backoff_max) {
   if (!options_.transport) throw Error(ErrorCode::invalid_argument, "a worker needs a transport");
   if (!options_.trainer_factory) throw Error(ErrorCode::invalid_argument, "a worker needs a trainer factory");
   if (options_.cache.empty()) options_.cache = temporary_.emplace().path();
@@ -137,7 +139,8 @@ bool Worker::Impl::open_session() {
   request.software = kSoftware;
   request.instance = instance_;
   request.capabilities = options_.trainer_factory->capabilities();
-  for (const auto &[name, examples] : options_.local_data) request.local_datasets.push_back({name, examples->count()});
+  for (const auto &[name, examples] : options_.local_data)
+    request.local_datasets.push_back({name, examples->count()});
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
@@ -167,13 +170,15 @@ bool Worker::Impl::open_session() {
         };
         runner_ = std::make_unique<worker::TaskRunner>(std::move(runner), board_);
       }
-      log(LogLevel::info, "worker.connected", "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
+      log(LogLevel::info, "worker.connected",
+          "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
       return true;
     } catch (const Error &error) {
       if (!is_transient(error)) throw;
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
-          "the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+          "the coordinator cannot be reached (" + error.message() + "); trying again in " +
+              std::to_string(wait.count()) + " ms");
       if (!pause(wait)) return false;
     }
   }
@@ -199,7 +204,8 @@ void Worker::Impl::work_in_session() {
       if (!is_transient(error)) throw;
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
-          "the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+          "the coordinator cannot be reached (" + error.message() + "); trying again in " +
+              std::to_string(wait.count()) + " ms");
       if (!pause(wait)) return;
       continue;
     }
@@ -215,11 +221,15 @@ void Worker::Impl::handle(const Task &task) {
     board_.begin(task);
   }
   changed_.notify_all();
-  const std::string what = "job " + std::to_string(task.job_id) + " round " + std::to_string(task.round) + " of " + std::to_string(task.num_rounds);
-  log(LogLevel::info, "worker.task", what + (task.kind == Task::Kind::train ? ": training " + std::to_string(task.steps) + " steps" : ": evaluating the final model"));
+  const std::string what = "job " + std::to_string(task.job_id) + " round " + std::to_string(task.round) +
+                           " of " + std::to_string(task.num_rounds);
+  log(LogLevel::info, "worker.task",
+      what + (task.kind == Task::Kind::train ? ": training " + std::to_string(task.steps) + " steps"
+                                             : ": evaluating the final model"));
   try {
     Report report = runner_->run(task);
-    if (!report.failure.empty()) log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
+    if (!report.failure.empty())
+      log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
     while (board_.has_losses() && !board_.cancelled()) send_heartbeat();
     deliver(std::move(report));
   } catch (const Error &error) {
@@ -247,14 +257,17 @@ void Worker::Impl::deliver(Report report) {
     try {
       const ReportReceipt receipt = options_.transport->report(report);
       backoff_.reset();
-      if (!receipt.accepted) log(LogLevel::warning, "worker.report_refused", "the report was refused (" + receipt.code + "): " + receipt.reason);
+      if (!receipt.accepted)
+        log(LogLevel::warning, "worker.report_refused",
+            "the report was refused (" + receipt.code + "): " + receipt.reason);
       return;
     } catch (const Error &error) {
       if (error.code() == ErrorCode::conflict) return on_lease_error(error, report.lease);
       if (!is_transient(error)) throw;
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
-          "the report waits: the coordinator cannot be reached (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+          "the report waits: the coordinator cannot be reached (" + error.message() + "); trying again in " +
+              std::to_string(wait.count()) + " ms");
       if (!pause(wait)) return;
     }
   }
@@ -271,12 +284,16 @@ void Worker::Impl::transfer(const Call &call, const char *what) {
     } catch (const Error &error) {
       if (error.code() == ErrorCode::forbidden || error.code() == ErrorCode::conflict) {
         // Access ends with the task.
-        throw Error(ErrorCode::cancelled, std::string("the ") + what + " is not allowed any more: " + error.message());
+        throw Error(ErrorCode::cancelled,
+                    std::string("the ") + what + " is not allowed any more: " + error.message());
       }
-      const bool again = is_transient(error) || (error.code() == ErrorCode::corrupt_data && ++corrupt < kCorruptTransfersMax);
+      const bool again = is_transient(error) ||
+                         (error.code() == ErrorCode::corrupt_data && ++corrupt < kCorruptTransfersMax);
       if (!again) throw;
       const auto wait = backoff_.next();
-      log(LogLevel::warning, "worker.transfer_broken", std::string("the ") + what + " broke off (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
+      log(LogLevel::warning, "worker.transfer_broken",
+          std::string("the ") + what + " broke off (" + error.message() + "); trying again in " +
+              std::to_string(wait.count()) + " ms");
       if (!pause(wait) || board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
     }
   }
@@ -292,9 +309,11 @@ void Worker::Impl::beat() {
       continue;
     }
     // Often while there is progress to tell, else just often enough to keep the lease.
-    const auto interval = busy_ ? std::min(grant_->progress_interval, grant_->heartbeat_interval) : grant_->heartbeat_interval;
+    const auto interval =
+        busy_ ? std::min(grant_->progress_interval, grant_->heartbeat_interval) : grant_->heartbeat_interval;
     const bool was_busy = busy_;
-    if (changed_.wait_until(lock, last + interval, [&] { return ended_ || !grant_ || busy_ != was_busy; })) continue;
+    if (changed_.wait_until(lock, last + interval, [&] { return ended_ || !grant_ || busy_ != was_busy; }))
+      continue;
     const auto now = std::chrono::steady_clock::now();
     const bool due = now - last >= grant_->heartbeat_interval;
     if (!due && !board_.has_news()) {
@@ -323,7 +342,8 @@ void Worker::Impl::send_heartbeat() {
   } catch (const Error &error) {
     if (heartbeat.progress) board_.give_back(*heartbeat.progress);
     if (error.code() == ErrorCode::conflict) return on_lease_error(error, heartbeat.lease);
-    if (error.code() == ErrorCode::unauthorized || error.code() == ErrorCode::protocol) end_with(error.message());
+    if (error.code() == ErrorCode::unauthorized || error.code() == ErrorCode::protocol)
+      end_with(error.message());
     // Else the coordinator is away for a moment: training goes on, the next heartbeat tries again.
     if (error.code() != ErrorCode::cancelled) {
       log(LogLevel::debug, "worker.heartbeat_lost", "a heartbeat did not arrive: " + error.message());

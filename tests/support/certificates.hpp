@@ -19,7 +19,9 @@ namespace parsyn::test {
 class CertificateAuthority {
  public:
   explicit CertificateAuthority(const TemporaryFolder &folder, const std::string &name)
-      : folder_(folder), key_(new_key()), certificate_(signed_certificate(name, key_.get(), nullptr, key_.get(), "CA:TRUE", "")) {
+      : folder_(folder),
+        key_(new_key()),
+        certificate_(signed_certificate(name, key_.get(), nullptr, key_.get(), "CA:TRUE", "")) {
     file_ = folder_.file(name + ".pem", pem_of(certificate_.get()));
   }
 
@@ -33,8 +35,10 @@ class CertificateAuthority {
   /// `alternative_names`: as OpenSSL writes them, "IP:127.0.0.1,DNS:localhost".
   Files issue(const std::string &name, const std::string &alternative_names) const {
     const Key key = new_key();
-    const Certificate certificate = signed_certificate(name, key.get(), certificate_.get(), key_.get(), "CA:FALSE", alternative_names);
-    return {folder_.file(name + ".pem", pem_of(certificate.get())), folder_.file(name + ".key", pem_of(key.get()))};
+    const Certificate certificate =
+        signed_certificate(name, key.get(), certificate_.get(), key_.get(), "CA:FALSE", alternative_names);
+    return {folder_.file(name + ".pem", pem_of(certificate.get())),
+            folder_.file(name + ".key", pem_of(key.get()))};
   }
 
  private:
@@ -60,12 +64,14 @@ class CertificateAuthority {
   static void extend(X509 *certificate, X509 *issuer, int kind, const std::string &value) {
     X509V3_CTX context;
     X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-    const std::unique_ptr<X509_EXTENSION, Free> extension(X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str()));
+    const std::unique_ptr<X509_EXTENSION, Free> extension(
+        X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str()));
     check(extension && X509_add_ext(certificate, extension.get(), -1) == 1);
   }
 
-  static Certificate signed_certificate(const std::string &name, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
-                                        const std::string &basic, const std::string &alternative_names) {
+  static Certificate signed_certificate(const std::string &name, EVP_PKEY *key, X509 *issuer,
+                                        EVP_PKEY *issuer_key, const std::string &basic,
+                                        const std::string &alternative_names) {
     static long serial = 1;
     Certificate certificate(X509_new());
     check(certificate != nullptr);

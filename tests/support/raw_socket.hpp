@@ -96,7 +96,8 @@ class RawConnection {
   bool ends(std::chrono::milliseconds patience) {
     const auto until = std::chrono::steady_clock::now() + patience;
     for (;;) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
       if (left.count() <= 0 || !ready(POLLIN, left)) return false;
       char buffer[65536];
       const ssize_t got = ::recv(descriptor_, buffer, sizeof buffer, MSG_DONTWAIT);
@@ -134,7 +135,8 @@ class RawListener {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    if (::bind(descriptor_, reinterpret_cast<const sockaddr *>(&address), size) != 0 || ::listen(descriptor_, 64) != 0 ||
+    if (::bind(descriptor_, reinterpret_cast<const sockaddr *>(&address), size) != 0 ||
+        ::listen(descriptor_, 64) != 0 ||
         ::getsockname(descriptor_, reinterpret_cast<sockaddr *>(&address), &size) != 0) {
       throw std::runtime_error("cannot listen");
     }
@@ -151,7 +153,8 @@ class RawListener {
 
   RawConnection accept() {
     pollfd wait{descriptor_, POLLIN, 0};
-    if (::poll(&wait, 1, static_cast<int>(kRawPatience.count())) != 1) throw std::runtime_error("nobody connected");
+    if (::poll(&wait, 1, static_cast<int>(kRawPatience.count())) != 1)
+      throw std::runtime_error("nobody connected");
     const int connection = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) throw std::runtime_error("cannot accept");
     return RawConnection(connection);
@@ -165,14 +168,15 @@ class RawListener {
 /// A server of one connection, played by `play` on a thread of its own.
 class RawServer {
  public:
-  explicit RawServer(std::function<void(RawConnection &)> play) : thread_([this, play = std::move(play)] {
-      try {
-        RawConnection connection = listener_.accept();
-        play(connection);
-      } catch (const std::exception &) {
-        // The client's side of the test sees it.
-      }
-    }) {}
+  explicit RawServer(std::function<void(RawConnection &)> play)
+      : thread_([this, play = std::move(play)] {
+          try {
+            RawConnection connection = listener_.accept();
+            play(connection);
+          } catch (const std::exception &) {
+            // The client's side of the test sees it.
+          }
+        }) {}
   ~RawServer() { thread_.join(); }
   RawServer(const RawServer &) = delete;
   RawServer &operator=(const RawServer &) = delete;

@@ -1,4 +1,5 @@
-// Tensors and updates for tests: built from numbers, written as safetensors files in memory, aggregated, read back.
+// Tensors and updates for tests: built from numbers, written as safetensors files in memory, aggregated, read
+// back.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ inline Tensor f32(std::vector<std::uint64_t> shape, const std::vector<float> &el
 /// A model of one F32 tensor "w" of 8 equal elements: what faults.md means by `v`.
 inline StateDict constant_model(float value) { return {{"w", f32({8}, std::vector<float>(8, value))}}; }
 
-inline std::vector<std::byte> file_of(const StateDict &state, const std::map<std::string, std::string> &metadata = {}) {
+inline std::vector<std::byte> file_of(const StateDict &state,
+                                      const std::map<std::string, std::string> &metadata = {}) {
   MemorySink sink;
   write_safetensors(state, sink, metadata);
   return sink.bytes();
@@ -70,7 +72,9 @@ std::optional<Error> thrown_by(Act act) {
   return std::nullopt;
 }
 
-inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
 
 /// Updates in arrival order; owns their files.
 class Updates {
@@ -93,8 +97,9 @@ class Updates {
   std::vector<Update> list_;
 };
 
-inline std::vector<std::byte> aggregate_bytes(const std::vector<TensorSpec> &specs, const std::vector<Update> &updates,
-                                              Executor &executor, std::uint64_t block_elements = 4096) {
+inline std::vector<std::byte> aggregate_bytes(const std::vector<TensorSpec> &specs,
+                                              const std::vector<Update> &updates, Executor &executor,
+                                              std::uint64_t block_elements = 4096) {
   MemorySink sink;
   FedAvgAggregator({.block_elements = block_elements}).aggregate(specs, updates, executor, sink);
   return sink.bytes();
