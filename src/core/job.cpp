@@ -95,6 +95,7 @@ void Job::on(const WorkerOffline &event, Time now, JobActions &actions) {
   found->second.live = false;
   if (state_ == JobState::running) {
     drive_round(WorkerLost{event.worker}, now, actions);
+    give_on_partitions(now, actions);
   } else if (state_ == JobState::waiting) {
     try_to_open(now, actions);
   }
@@ -262,7 +263,7 @@ void Job::try_to_open(Time now, JobActions &actions) {
     count = std::min(count, setup_.train_examples);
     partitioning_ = true;
     actions.make_partitions = static_cast<std::uint32_t>(count);
-    return wait_for("dividing the data into " + std::to_string(count) + " partitions", actions);
+    return wait_for("dividing the data into " + counted(count, "partition"), actions);
   }
   open_round(now, actions);
 }
@@ -308,6 +309,18 @@ void Job::assign_partitions() {
       partitions_[id] = partition;
       break;
     }
+  }
+}
+
+void Job::give_on_partitions(Time now, JobActions &actions) {
+  if (setup_.local_data || state_ != JobState::running) return;
+  std::vector<Id> without;
+  for (const auto &[id, seat] : seats_) {
+    if (seat.live && seat.not_eligible.empty() && !partition_of(id)) without.push_back(id);
+  }
+  assign_partitions();
+  for (const Id id : without) {
+    if (state_ == JobState::running && partition_of(id)) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
   }
 }
 
@@ -370,9 +383,9 @@ void Job::open_round(Time now, JobActions &actions) {
   for (const Id id : cohort.standby) opened.standby.push_back(invitation_of(id));
   reason_ = "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is open";
   say(actions, "round_opened",
-      reason_ + " with " + workers_text(opened.cohort.size()) +
+      reason_ + " with " + counted(opened.cohort.size(), "worker") +
           (failed_attempts_of_round_ > 0
-               ? ", tried again after " + std::to_string(failed_attempts_of_round_) + " failures"
+               ? ", tried again after " + counted(failed_attempts_of_round_, "failure")
                : ""),
       {{"round", static_cast<std::int64_t>(round_)},
        {"workers", static_cast<std::int64_t>(opened.cohort.size())}});
@@ -383,6 +396,9 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
   if (!current_) return;
   RoundActions round = current_->step(event, now);
   if (round.answer) actions.answer = std::move(round.answer);
+  // The opening and the end of a round are said in the job's own words.
+  if (std::holds_alternative<RoundOpened>(event) && !round.reasons.empty()) round.reasons.erase(round.reasons.begin());
+  if (round.outcome && !round.reasons.empty()) round.reasons.pop_back();
   for (std::string &reason : round.reasons) {
     say(actions, "round_decision", std::move(reason), {{"round", static_cast<std::int64_t>(round_)}});
   }

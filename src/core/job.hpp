@@ -186,6 +186,8 @@ class Job {
   void try_to_open(Time now, JobActions &actions);
   void open_round(Time now, JobActions &actions);
   void assign_partitions();
+  /// Partitions whose owner is gone go to workers that stand by without one, and these into the round.
+  void give_on_partitions(Time now, JobActions &actions);
   void wait_for(std::string reason, JobActions &actions);
   void drive_round(const RoundEvent &event, Time now, JobActions &actions);
   void round_ended(const RoundOutcome &outcome, Time now, JobActions &actions);

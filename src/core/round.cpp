@@ -5,6 +5,10 @@
 namespace parsyn {
 namespace {
 
+std::string counted(std::uint64_t count, const std::string &what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string worker_text(Id worker) { return "worker " + std::to_string(worker); }
 
 std::string of_text(std::uint32_t have, std::uint32_t need) {
@@ -55,7 +59,7 @@ void Round::on(const RoundOpened &event, Time now, RoundActions &actions) {
   }
   standby_ = event.standby;
   std::string reason = "round " + std::to_string(options_.number) + " opened with " +
-                       std::to_string(event.cohort.size()) + " workers";
+                       counted(event.cohort.size(), "worker");
   if (options_.timeout)
     reason += "; its deadline is in " + std::to_string(options_.timeout->count() / 1000) + " s";
   actions.reasons.push_back(std::move(reason));
@@ -189,7 +193,7 @@ void Round::on(const AggregationFinished &event, Time, RoundActions &actions) {
     end(false, "the updates could not be averaged: " + event.failure, actions);
     return;
   }
-  end(true, "averaged the updates of " + std::to_string(count(ParticipantState::valid)) + " workers",
+  end(true, "averaged the updates of " + counted(count(ParticipantState::valid), "worker"),
       actions);
 }
 
@@ -251,7 +255,7 @@ void Round::close(RoundActions &actions, const std::string &why) {
     if (participant.state == ParticipantState::valid) actions.aggregate.push_back(participant.report);
   }
   actions.reasons.push_back("round " + std::to_string(options_.number) + " closed: " + why + "; averaging " +
-                            std::to_string(actions.aggregate.size()) + " updates");
+                            counted(actions.aggregate.size(), "update"));
 }
 
 void Round::end(bool succeeded, std::string reason, RoundActions &actions) {

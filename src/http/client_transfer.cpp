@@ -18,6 +18,8 @@ namespace {
 
 constexpr long kBufferBytes = 512L << 10;
 constexpr std::uint64_t kAnswerHeaderBytesMax = 256 << 10;
+/// A body over this is announced with Expect: 100-continue, so that a refusal comes before it.
+constexpr std::uint64_t kAskFirstBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReportInterval{100};
 constexpr std::chrono::milliseconds kPollMax{1'000};
 
@@ -166,6 +168,8 @@ void ClientTransfer::set_headers() {
   if (request_.output_file && request_.output_offset > 0) {
     headers.emplace("Range", "bytes=" + std::to_string(request_.output_offset) + "-");
   }
+  // For PUT, cURL would ask with every body, and a question costs a small one more than the body does.
+  if (body_size_ <= kAskFirstBytes && !headers.contains("Expect")) add_header("Expect:");
   for (const auto &[name, value] : headers) {
     const bool one_line = value.find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos;
     if (!is_token(name) || !one_line) {
@@ -173,12 +177,15 @@ void ClientTransfer::set_headers() {
                   "the request header '" + system::printable(name, 50) + "' has a bad name, or a value of several lines");
     }
     // To cURL, "Name:" takes a header away; "Name;" is one with an empty value.
-    const std::string line = value.empty() ? name + ";" : name + ": " + value;
-    curl_slist *longer = curl_slist_append(header_list_, line.c_str());
-    if (!longer) throw std::bad_alloc();
-    header_list_ = longer;
+    add_header(value.empty() ? name + ";" : name + ": " + value);
   }
   set(easy_, CURLOPT_HTTPHEADER, header_list_);
+}
+
+void ClientTransfer::add_header(const std::string &line) {
+  curl_slist *longer = curl_slist_append(header_list_, line.c_str());
+  if (!longer) throw std::bad_alloc();
+  header_list_ = longer;
 }
 
 void ClientTransfer::set_tls() {

@@ -56,6 +56,7 @@ class ClientTransfer {
   void set_options();
   void set_method_and_body();
   void set_headers();
+  void add_header(const std::string &line);
   void set_tls();
 
   CURLcode loop();

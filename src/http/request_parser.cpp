@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "http/text.hpp"
+#include "system/text.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -95,6 +96,9 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
       if (head.http_1_0) refuse(400, "HTTP/1.0 has no Transfer-Encoding");
       if (head.headers.contains("Content-Length")) refuse(400, "Content-Length and Transfer-Encoding exclude each other");
     }
+    const auto length = head.headers.find("Content-Length");
+    // The library takes a list of equal lengths for one.
+    if (length != head.headers.end() && !system::parse_u64(length->second)) refuse(400, "Content-Length is not a number");
     if (!head.http_1_0 && !head.headers.contains("Host")) refuse(400, "the Host header is missing");
     head.chunked = chunked();
     head.content_length = content_length().value_or(0);

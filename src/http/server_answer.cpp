@@ -228,6 +228,10 @@ void ServerConnection::on_answered() {
 
 // A close with unread bytes would reset the connection, and the peer might never see the answer.
 void ServerConnection::close_gently() {
+  if (core_->stopping()) {
+    close();
+    return;
+  }
   phase_ = Phase::draining;
   arm(kDrainTime);
   if (!stream_.is_tls()) {

@@ -102,7 +102,7 @@ void ServerConnection::start() {
 void ServerConnection::stop(std::chrono::milliseconds patience) {
   boost::asio::post(executor_, [self = shared_from_this(), patience] {
     const bool answer_nearly_out = self->phase_ == Phase::answering && !self->source_;
-    if (patience.count() == 0 || !(answer_nearly_out || self->phase_ == Phase::draining)) {
+    if (patience.count() == 0 || !answer_nearly_out) {
       self->close();
       return;
     }

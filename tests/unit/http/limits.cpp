@@ -90,7 +90,7 @@ TEST_CASE("inputs that two readers could read in two ways are refused") {
     INFO(answer);
     CHECK(status_of(answer) == one.status);
     CHECK(answer.find("application/problem+json") != std::string::npos);
-    CHECK(answer.find("HTTP/1.1", 9) == std::string::npos);  // exactly one answer: nothing of the body was a request
+    CHECK(answer.find("Content-Length:") == answer.rfind("Content-Length:"));  // exactly one answer: nothing of the body was a request
   }
   CHECK(answer_to(server, post + "Connection: close\r\nTransfer-Encoding: chunked\r\n" + chunks).ends_with("got 5 hello"));
 }
@@ -127,10 +127,13 @@ TEST_CASE("a header has an end, in one field or in many") {
   // Endless small fields, each in a packet of its own.
   RawConnection connection(server.port());
   connection.send(line);
-  std::size_t sent = 0;
   const std::string field = "X-Field: " + std::string(1000, 'x') + "\r\n";
-  while (sent < (1U << 20) && connection.send(field)) sent += field.size();
-  CHECK(sent < (1U << 20));
+  std::string answer;
+  for (int i = 0; i < 200 && answer.empty(); ++i) {
+    connection.send(field);
+    answer = connection.receive(milliseconds(1));
+  }
+  CHECK(status_of(answer) == 431);
 }
 
 TEST_CASE("a header that comes too slowly is cut, whatever trickles in") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "parsyn/limits.hpp"
 #include "support/catch.hpp"
 
 namespace {

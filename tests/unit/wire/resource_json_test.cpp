@@ -15,7 +15,7 @@ using nlohmann::json;
 WorkerInfo some_worker() {
   WorkerInfo worker;
   worker.id = 5;
-  worker.name = "w";
+  worker.name = "worker";
   worker.kind = WorkerKind::parsyn;
   worker.live = true;
   worker.created_ms = 100;
@@ -28,7 +28,7 @@ WorkerInfo some_worker() {
 JobStatus some_job() {
   JobStatus job;
   job.id = 9;
-  job.config.name = "j";
+  job.config.name = "job";
   job.config.dataset_id = 1;
   job.config.model_id = 2;
   job.config.seed = UINT64_MAX;
@@ -60,7 +60,7 @@ JobStatus some_job() {
 
 TEST_CASE("a worker's document has every field, and credentials add the token") {
   const json worker = json::parse(worker_json(some_worker()));
-  CHECK(worker == json::parse(R"({"id":5,"name":"w","kind":"parsyn","live":true,"created_ms":100,"seen_ms":200,
+  CHECK(worker == json::parse(R"({"id":5,"name":"worker","kind":"parsyn","live":true,"created_ms":100,"seen_ms":200,
       "capabilities":{"model_kinds":["mlp"],"bf16":true,"lora":false,"device":"cpu"},
       "local_datasets":[{"name":"mine","num_examples":12}]})"));
   CHECK_FALSE(worker.contains("token"));
@@ -79,7 +79,7 @@ TEST_CASE("a worker's document has every field, and credentials add the token") 
 TEST_CASE("a dataset's document tells its shapes, and label bounds for class labels only") {
   DatasetInfo dataset;
   dataset.id = 1;
-  dataset.name = "d";
+  dataset.name = "digits";
   dataset.train = DatasetShape{60'000, Dtype::u8, {28, 28}, Dtype::i64, {}, 0, 9};
   dataset.validation = DatasetShape{10, Dtype::f32, {3}, Dtype::f32, {2}, 0, 0};
   const json document = json::parse(dataset_json(dataset));
@@ -96,7 +96,7 @@ TEST_CASE("a dataset's document tells its shapes, and label bounds for class lab
 TEST_CASE("a model's document has its description and digests, without keys of the store") {
   ModelInfo model;
   model.id = 2;
-  model.name = "m";
+  model.name = "model";
   model.description.kind = "torchscript";
   model.description.module_key = "models/2/module.pt";
   model.description.module_sha256 = "ab";

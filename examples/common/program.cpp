@@ -1,0 +1,52 @@
+#include "common/program.hpp"
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <nlohmann/json.hpp>
+
+#include "common/plain_text.hpp"
+#include "parsyn/error.hpp"
+
+namespace parsyn::programs {
+namespace {
+
+void print_error(const ProgramOptions &options, const Error &error) {
+  if (options.json_errors) {
+    nlohmann::ordered_json faults = nlohmann::ordered_json::array();
+    for (const Fault &fault : error.faults()) {
+      faults.push_back({{"field", fault.field}, {"code", fault.code}, {"message", fault.message}});
+    }
+    const nlohmann::ordered_json document{
+        {"error", {{"code", error_code_name(error.code())}, {"message", error.message()}, {"faults", faults}}}};
+    std::fprintf(stderr, "%s\n",
+                 document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    return;
+  }
+  print_message(options.name, error.message());
+  for (const Fault &fault : error.faults()) {
+    const std::string where = fault.field.empty() ? "" : plain_text(fault.field) + ": ";
+    std::fprintf(stderr, "  %s%s\n", where.c_str(), plain_text(fault.message).c_str());
+  }
+}
+
+}  // namespace
+
+void print_message(const std::string &name, const std::string &text) {
+  std::fprintf(stderr, "%s: %s\n", name.c_str(), plain_text(text).c_str());
+}
+
+int run_program(const ProgramOptions &options, const std::function<int()> &body) {
+  try {
+    return body();
+  } catch (const Error &error) {
+    print_error(options, error);
+  } catch (const std::bad_alloc &) {
+    print_error(options, Error(ErrorCode::too_large, "there is not enough memory"));
+  } catch (const std::exception &error) {
+    print_error(options, Error(ErrorCode::internal, std::string("unexpected: ") + error.what()));
+  }
+  return kFailed;
+}
+
+}  // namespace parsyn::programs
