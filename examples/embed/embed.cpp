@@ -1,7 +1,8 @@
 // A host that embeds parsyn: a coordinator, three workers and a trainer of the host's own, in one process.
 //
-// The host brings a model and its mathematics (linear_trainer.hpp); parsyn divides the data, moves the weights, averages
-// them and runs the rounds. A worker in another process differs in one line: make_http_transport (http.hpp).
+// The host brings a model and its mathematics (linear_trainer.hpp); parsyn divides the data, moves the
+// weights, averages them and runs the rounds. A worker in another process differs in one line:
+// make_http_transport (http.hpp).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -42,7 +43,8 @@ int run() {
   parsyn::ModelSpec model;
   model.name = "linear";
   model.description.kind = "custom";
-  const parsyn::StateDict zeros{{"w", parsyn::make_f32_tensor({3}, {0, 0, 0})}, {"b", parsyn::make_f32_tensor({1}, {0})}};
+  const parsyn::StateDict zeros{{"w", parsyn::make_f32_tensor({3}, {0, 0, 0})},
+                                {"b", parsyn::make_f32_tensor({1}, {0})}};
 
   parsyn::JobConfig job;
   job.name = "learn a line";
@@ -73,7 +75,8 @@ int run() {
                 round.contributions.size(), round.train_loss.value_or(NAN),
                 round.validation ? round.validation->loss : NAN);
   }
-  std::printf("job %s: %s\n", std::string(parsyn::job_state_name(status.state)).c_str(), status.reason.c_str());
+  std::printf("job %s: %s\n", std::string(parsyn::job_state_name(status.state)).c_str(),
+              status.reason.c_str());
   if (status.state != parsyn::JobState::completed) return 1;
 
   const parsyn::ObjectInfo object = coordinator->job_model(id);

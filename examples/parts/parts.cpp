@@ -1,7 +1,9 @@
-// A host that takes parsyn's parts alone: no Coordinator, no Worker, no thread, and the host's own storage and clock.
+// A host that takes parsyn's parts alone: no Coordinator, no Worker, no thread, and the host's own storage
+// and clock.
 //
-// Three workers each know some numbers, and one round finds the mean of all that took part. It shows what each part
-// asks for: a Partitioner wants counts and a seed, a Round wants events and the time, an Aggregator wants bytes.
+// Three workers each know some numbers, and one round finds the mean of all that took part. It shows what
+// each part asks for: a Partitioner wants counts and a seed, a Round wants events and the time, an Aggregator
+// wants bytes.
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -21,7 +23,8 @@ namespace {
 constexpr std::uint64_t kExamples = 10;
 constexpr std::uint32_t kWorkers = 3;
 
-/// The host's storage: whatever implements ObjectStore will do. This one lies over another and counts what is stored.
+/// The host's storage: whatever implements ObjectStore will do. This one lies over another and counts what is
+/// stored.
 class MeteredStore final : public parsyn::ObjectStore {
  public:
   explicit MeteredStore(std::shared_ptr<parsyn::ObjectStore> below) : below_(std::move(below)) {}
@@ -57,7 +60,9 @@ class MeteredStore final : public parsyn::ObjectStore {
   std::uint64_t bytes_stored_ = 0;
 };
 
-std::string update_key(parsyn::Id worker) { return "updates/worker-" + std::to_string(worker) + ".safetensors"; }
+std::string update_key(parsyn::Id worker) {
+  return "updates/worker-" + std::to_string(worker) + ".safetensors";
+}
 
 double mean(const std::vector<std::uint64_t> &numbers) {
   double sum = 0;
@@ -69,7 +74,8 @@ double mean(const std::vector<std::uint64_t> &numbers) {
 parsyn::ObjectInfo train_and_upload(parsyn::ObjectStore &store, parsyn::Id worker,
                                     const std::vector<std::uint64_t> &numbers) {
   const auto writer = store.create(update_key(worker));
-  parsyn::write_safetensors({{"mean", parsyn::make_f32_tensor({1}, {static_cast<float>(mean(numbers))})}}, *writer);
+  parsyn::write_safetensors({{"mean", parsyn::make_f32_tensor({1}, {static_cast<float>(mean(numbers))})}},
+                            *writer);
   return writer->commit();
 }
 
@@ -77,7 +83,8 @@ int run() {
   using std::chrono::seconds;
   MeteredStore store(parsyn::make_memory_store());
 
-  // Who has which examples: the numbers 0 to 9 are dealt out as 4, 3 and 3. One seed gives one split, everywhere.
+  // Who has which examples: the numbers 0 to 9 are dealt out as 4, 3 and 3. One seed gives one split,
+  // everywhere.
   parsyn::PartitionRequest request;
   request.num_examples = kExamples;
   request.num_partitions = kWorkers;
@@ -109,8 +116,8 @@ int run() {
     if (invited.worker == kWorkers) continue;  // the straggler: it never reports
     const std::vector<std::uint64_t> &numbers = partitions[invited.worker - 1];
     const parsyn::ObjectInfo update = train_and_upload(store, invited.worker, numbers);
-    const parsyn::RoundActions actions =
-        step(parsyn::ReportArrived{{invited.worker, invited.lease, options.number, update.sha256, numbers.size()}});
+    const parsyn::RoundActions actions = step(parsyn::ReportArrived{
+        {invited.worker, invited.lease, options.number, update.sha256, numbers.size()}});
 
     // Nothing of an update counts before all of it has been checked.
     const std::vector<parsyn::TensorSpec> expected{{"mean", parsyn::Dtype::f32, {1}}};
@@ -141,9 +148,10 @@ int run() {
 
   const parsyn::StateDict global = parsyn::read_safetensors(*store.open("global.safetensors"));
   const double found = parsyn::f32_elements(global.at("mean")).front();
-  std::printf("mean of %zu examples: %.6f, federated: %.6f; %llu bytes stored\n", numbers.size(), mean(numbers), found,
-              static_cast<unsigned long long>(store.bytes_stored()));
-  const bool right = round.state() == parsyn::Round::State::succeeded && std::abs(found - mean(numbers)) < 1e-6;
+  std::printf("mean of %zu examples: %.6f, federated: %.6f; %llu bytes stored\n", numbers.size(),
+              mean(numbers), found, static_cast<unsigned long long>(store.bytes_stored()));
+  const bool right =
+      round.state() == parsyn::Round::State::succeeded && std::abs(found - mean(numbers)) < 1e-6;
   return right ? 0 : 1;
 }
 

@@ -60,24 +60,34 @@ CommandLine parse(int argc, char **argv) {
     }
     if (i + 1 == argc) throw UsageError(std::string(name) + " is not an option, or has no value");
     const std::string_view value = argv[++i];
-    if (name == "--workers") read(name, value, options.workers);
-    else if (name == "--cohort") read(name, value, options.cohort);
-    else if (name == "--rounds") read(name, value, options.rounds);
-    else if (name == "--batch") read(name, value, options.batch_size);
-    else if (name == "--epochs") read(name, value, options.epochs);
-    else if (name == "--learning-rate") read(name, value, options.learning_rate);
-    else if (name == "--partition") options.partition = value;
-    else if (name == "--seed") read(name, value, options.seed);
-    else if (name == "--data") options.data = value;
-    else throw UsageError("there is no option " + std::string(name));
+    if (name == "--workers")
+      read(name, value, options.workers);
+    else if (name == "--cohort")
+      read(name, value, options.cohort);
+    else if (name == "--rounds")
+      read(name, value, options.rounds);
+    else if (name == "--batch")
+      read(name, value, options.batch_size);
+    else if (name == "--epochs")
+      read(name, value, options.epochs);
+    else if (name == "--learning-rate")
+      read(name, value, options.learning_rate);
+    else if (name == "--partition")
+      options.partition = value;
+    else if (name == "--seed")
+      read(name, value, options.seed);
+    else if (name == "--data")
+      options.data = value;
+    else
+      throw UsageError("there is no option " + std::string(name));
   }
   if (options.workers == 0) throw UsageError("--workers must be at least 1");
   return line;
 }
 
 void print_row(const simulate::Round &round) {
-  std::printf("%6u  %15.4f  %7.2f %%  %7.2f\n", round.number, round.validation_loss, 100 * round.accuracy.value_or(0),
-              round.seconds);
+  std::printf("%6u  %15.4f  %7.2f %%  %7.2f\n", round.number, round.validation_loss,
+              100 * round.accuracy.value_or(0), round.seconds);
   std::fflush(stdout);
 }
 
@@ -85,8 +95,9 @@ void print_row(const simulate::Round &round) {
 std::string json_number(double value) { return std::isfinite(value) ? std::to_string(value) : "null"; }
 
 void print_json(const simulate::Round &round) {
-  std::printf("{\"round\": %u, \"validation_loss\": %s, \"accuracy\": %.4f, \"seconds\": %.3f}\n", round.number,
-              json_number(round.validation_loss).c_str(), round.accuracy.value_or(0), round.seconds);
+  std::printf("{\"round\": %u, \"validation_loss\": %s, \"accuracy\": %.4f, \"seconds\": %.3f}\n",
+              round.number, json_number(round.validation_loss).c_str(), round.accuracy.value_or(0),
+              round.seconds);
   std::fflush(stdout);
 }
 
@@ -95,8 +106,8 @@ int run(const CommandLine &line) {
   const simulate::Result result = simulate::run(line.options, line.json ? print_json : print_row);
   const std::string state(parsyn::job_state_name(result.status.state));
   if (line.json) {
-    std::printf("{\"state\": \"%s\", \"seconds\": %.3f, \"model_sha256\": \"%s\"}\n", state.c_str(), result.seconds,
-                result.model_sha256.c_str());
+    std::printf("{\"state\": \"%s\", \"seconds\": %.3f, \"model_sha256\": \"%s\"}\n", state.c_str(),
+                result.seconds, result.model_sha256.c_str());
   } else {
     std::printf("%s after %.1f s: %s\nfinal model: SHA-256 %s\n", state.c_str(), result.seconds,
                 result.status.reason.c_str(), result.model_sha256.c_str());

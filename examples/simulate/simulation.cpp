@@ -31,7 +31,8 @@ parsyn::DatasetSpec fashion_mnist(const std::filesystem::path &folder) {
 parsyn::JobConfig job_config(const Options &options, std::uint64_t examples) {
   // As many steps as the largest partition has batches.
   const std::uint64_t partition = (examples + options.workers - 1) / options.workers;
-  const std::uint64_t steps = options.batch_size > 0 ? (partition + options.batch_size - 1) / options.batch_size : 0;
+  const std::uint64_t steps =
+      options.batch_size > 0 ? (partition + options.batch_size - 1) / options.batch_size : 0;
   parsyn::JobConfig job;
   job.name = "simulation";
   job.seed = options.seed;
@@ -58,7 +59,8 @@ double number(const parsyn::Event &event, const std::string &field) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-/// Turns the job's events into rows: how long a round took is told when it ends, how good its model is one round later.
+/// Turns the job's events into rows: how long a round took is told when it ends, how good its model is one
+/// round later.
 class RoundReporter {
  public:
   explicit RoundReporter(const std::function<void(const Round &)> &on_round) : on_round_(on_round) {}
@@ -103,14 +105,16 @@ Result run(const Options &options, const std::function<void(const Round &)> &on_
 
   parsyn::JobConfig job = job_config(options, data.train->num_examples);
   job.dataset_id = data.id;
-  job.model_id =
-      (model.weights ? coordinator->add_model(model.spec, *model.weights) : coordinator->add_model(model.spec)).id;
+  job.model_id = (model.weights ? coordinator->add_model(model.spec, *model.weights)
+                                : coordinator->add_model(model.spec))
+                     .id;
 
   // The first round is drawn from the workers that are live then: all must be, for the same draw every time.
   std::counting_semaphore connected(0);
   std::vector<std::unique_ptr<parsyn::Worker>> workers;
   for (std::uint32_t i = 0; i < options.workers; ++i) {
-    const parsyn::WorkerCredentials credentials = coordinator->add_worker({.name = "virtual-" + std::to_string(i + 1)});
+    const parsyn::WorkerCredentials credentials =
+        coordinator->add_worker({.name = "virtual-" + std::to_string(i + 1)});
     job.worker_selection.worker_ids.push_back(credentials.worker.id);
     parsyn::WorkerOptions worker;
     worker.transport = parsyn::make_in_process_transport(coordinator->worker_service(), credentials.token);

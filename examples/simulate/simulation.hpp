@@ -1,8 +1,10 @@
-// Many virtual workers and their coordinator in one process: federated averaging on Fashion-MNIST, for research.
+// Many virtual workers and their coordinator in one process: federated averaging on Fashion-MNIST, for
+// research.
 //
-// Nothing here is a shortcut: the coordinator and the workers are those of a real deployment, with an in-process
-// transport between them. Each worker keeps one partition for the whole job, and each round invites a cohort of them.
-// With one seed, one machine and one build, a run ends with the same bytes every time.
+// Nothing here is a shortcut: the coordinator and the workers are those of a real deployment, with an
+// in-process transport between them. Each worker keeps one partition for the whole job, and each round
+// invites a cohort of them. With one seed, one machine and one build, a run ends with the same bytes every
+// time.
 #pragma once
 
 #include <cstdint>

@@ -84,7 +84,8 @@ class SoftmaxRegression final : public parsyn::Trainer {
     const std::size_t size = examples.x.data.size() / examples.count();
     inputs_.resize(size);
     const std::span pixels = std::span(examples.x.data).subspan(index * size, size);
-    for (std::size_t j = 0; j < size; ++j) inputs_[j] = static_cast<float>(std::to_integer<int>(pixels[j])) / 255.0F;
+    for (std::size_t j = 0; j < size; ++j)
+      inputs_[j] = static_cast<float>(std::to_integer<int>(pixels[j])) / 255.0F;
   }
 
   void predict(const Parameters &parameters) {

@@ -10,8 +10,8 @@ namespace {
 constexpr std::uint64_t kCohortSeedPart = 0x636F686F7274;  // "cohort"
 constexpr std::uint64_t kFewExamples = 1'000;
 
-std::string workers_text(std::size_t count) {
-  return std::to_string(count) + (count == 1 ? " worker" : " workers");
+std::string counted(std::uint64_t count, const std::string &what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace

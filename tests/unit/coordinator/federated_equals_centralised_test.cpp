@@ -1,6 +1,7 @@
-// With one full-batch step of gradient descent per round, federated averaging is gradient descent on the pooled data:
-// the example-weighted mean of the workers' steps is the step of the whole (McMahan et al. 2017, arXiv 1602.05629).
-// So a wrong weight, a lost update or a stale model shows in the last digits of a model that is checked by hand.
+// With one full-batch step of gradient descent per round, federated averaging is gradient descent on the
+// pooled data: the example-weighted mean of the workers' steps is the step of the whole (McMahan et al. 2017,
+// arXiv 1602.05629). So a wrong weight, a lost update or a stale model shows in the last digits of a model
+// that is checked by hand.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -100,8 +101,10 @@ StateDict descended(const StateDict &weights, const std::vector<double> &gradien
   std::vector<float> weight = f32_elements(weights.at("weight"));
   std::vector<float> bias = f32_elements(weights.at("bias"));
   for (std::size_t i = 0; i < weight.size(); ++i) weight[i] -= static_cast<float>(kRate * gradient[i]);
-  for (std::size_t k = 0; k < bias.size(); ++k) bias[k] -= static_cast<float>(kRate * gradient[weight.size() + k]);
-  return {{"weight", make_f32_tensor({kClasses, kInputs}, weight)}, {"bias", make_f32_tensor({kClasses}, bias)}};
+  for (std::size_t k = 0; k < bias.size(); ++k)
+    bias[k] -= static_cast<float>(kRate * gradient[weight.size() + k]);
+  return {{"weight", make_f32_tensor({kClasses, kInputs}, weight)},
+          {"bias", make_f32_tensor({kClasses}, bias)}};
 }
 
 class SoftmaxTrainer final : public Trainer {
@@ -132,7 +135,9 @@ class SoftmaxTrainerFactory final : public TrainerFactory {
     capabilities.model_kinds = {"custom"};
     return capabilities;
   }
-  std::unique_ptr<Trainer> make_trainer(const TrainerJob &job) override { return std::make_unique<SoftmaxTrainer>(job); }
+  std::unique_ptr<Trainer> make_trainer(const TrainerJob &job) override {
+    return std::make_unique<SoftmaxTrainer>(job);
+  }
 };
 
 /// Gradient descent on all examples at once, where each part counts by its share.
@@ -237,14 +242,17 @@ Trained federated(const std::vector<Examples> &parts, Through through) {
 
 }  // namespace
 
-TEST_CASE("FedAvg with one full-batch step is gradient descent on the pooled data, with 1, 37 and 600 examples over HTTP") {
+TEST_CASE(
+    "FedAvg with one full-batch step is gradient descent on the pooled data, with 1, 37 and 600 examples "
+    "over HTTP") {
   const std::vector<Examples> parts = make_parts();
   const Trained trained = federated(parts, Through::http);
   REQUIRE(trained.status.rounds.size() == kRounds);
   for (const RoundRecord &round : trained.status.rounds) {
     CHECK(round.examples == 638);
     REQUIRE(round.contributions.size() == parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) CHECK(round.contributions[i].num_examples == kUnequalCounts[i]);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      CHECK(round.contributions[i].num_examples == kUnequalCounts[i]);
   }
   CHECK(greatest_difference(trained.weights, pooled(parts)) < kTolerance);
   // What the tolerance must tell apart: an average that does not ask how many examples an update stands for.

@@ -1,0 +1,166 @@
+// The settings of a program: flags, the environment, a file, defaults - in this order, the first that says something wins.
+//
+// CLI11 reads the flags and writes the help. It has an environment and a configuration file of its own, but lets the
+// file win over the environment; so both are read here, after the flags, into options that have no value yet.
+//
+// Include it in one .cpp file per program: CLI11 is slow to compile.
+//
+// Thread-safety: of one thread.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/log_lines.hpp"
+#include "common/program.hpp"
+#include "common/settings_file.hpp"
+#include "parsyn/error.hpp"
+#include "system/files.hpp"
+
+namespace parsyn::programs {
+
+class Settings {
+ public:
+  Settings(const std::string &program, const std::string &purpose) : program_(program), app_(purpose, program) {
+    app_.set_version_flag("--version", program + " " PARSYN_VERSION, "Print the version and exit");
+    app_.get_formatter()->column_width(42);
+    app_.add_option("--config", file_, "A file with one NAME = VALUE a line: the flags' names without dashes")
+        ->type_name("FILE");
+    app_.footer("\nSettings: flags first, then the environment variables in brackets, then the file of --config, then "
+                "the defaults. docs/settings.md has them all.\n"
+                "Exit codes: 0 it worked, 1 it failed, 2 wrong usage.");
+  }
+
+  CLI::App &app() { return app_; }
+
+  /// The option's value may also come from this variable; an empty one counts as absent.
+  CLI::Option *from_environment(CLI::Option *option, const std::string &variable) {
+    option->description(option->get_description() + " [" + variable + "]");
+    variables_.emplace_back(option, variable);
+    return option;
+  }
+
+  /// It must come from somewhere. CLI11's own required() knows of flags only.
+  CLI::Option *required(CLI::Option *option) {
+    option->description(option->get_description() + " (required)");
+    required_.push_back(option);
+    return option;
+  }
+
+  void add_log_options(LogOptions &log) {
+    from_environment(app_.add_option("--log-format", log.format, "text or json: how log lines are written to stderr")
+                         ->transform(CLI::Transformer({{"text", LogFormat::text}, {"json", LogFormat::json}}).description("text|json"))
+                         ->default_str("text"),
+                     "PARSYN_LOG_FORMAT");
+    from_environment(app_.add_option("--log-level", log.level_min, "The least level that is written")
+                         ->transform(CLI::Transformer({{"debug", LogLevel::debug},
+                                                       {"info", LogLevel::info},
+                                                       {"warning", LogLevel::warning},
+                                                       {"error", LogLevel::error}})
+                                         .description("debug|info|warning|error"))
+                         ->default_str("info"),
+                     "PARSYN_LOG_LEVEL");
+  }
+
+  /// Nothing: go on with the values. Else help or an error was printed, and this is the program's exit code.
+  std::optional<int> parse(int argc, const char *const *argv) {
+    try {
+      app_.parse(argc, argv);
+      apply_environment();
+      apply_file();
+      for (const CLI::Option *option : required_) {
+        if (option->count() == 0) throw Error(ErrorCode::invalid_argument, option->get_name() + " is missing" + variable_of(option));
+      }
+      return std::nullopt;
+    } catch (const CLI::Success &asked) {
+      return app_.exit(asked);  // help or the version, on stdout
+    } catch (const CLI::ParseError &error) {
+      print_message(program_, error.what());
+    } catch (const Error &error) {
+      print_message(program_, error.message());
+    }
+    print_message(program_, "run it with --help for what it takes");
+    return kWrongUsage;
+  }
+
+ private:
+  std::string variable_of(const CLI::Option *option) const {
+    for (const auto &[known, variable] : variables_) {
+      if (known == option) return " (or set " + variable + ")";
+    }
+    return {};
+  }
+
+  void apply_environment() {
+    for (const auto &[option, variable] : variables_) {
+      const char *value = std::getenv(variable.c_str());
+      if (value != nullptr && *value != '\0' && option->count() == 0) give(option, {value}, "the environment variable " + variable);
+    }
+  }
+
+  void apply_file() {
+    if (file_.empty()) return;
+    constexpr std::uint64_t kFileBytesMax = 1 << 20;
+    std::vector<std::pair<CLI::Option *, std::vector<std::string>>> values;
+    const auto where = [&](std::size_t line) { return file_ + ", line " + std::to_string(line); };
+    std::vector<FileSetting> settings;
+    const std::string text = system::read_text_file(file_, kFileBytesMax);
+    try {
+      settings = parse_settings_file(text);
+    } catch (const Error &error) {
+      throw Error(ErrorCode::invalid_argument, file_ + ", " + error.message());
+    }
+    for (const FileSetting &setting : settings) {
+      CLI::Option *option = app_.get_option_no_throw("--" + setting.name);
+      if (option == nullptr || setting.name == "config" || setting.name == "help" || setting.name == "version") {
+        throw Error(ErrorCode::invalid_argument, where(setting.line) + ": there is no setting named " + setting.name);
+      }
+      const auto known = std::find_if(values.begin(), values.end(), [&](const auto &entry) { return entry.first == option; });
+      if (known == values.end()) {
+        values.push_back({option, {setting.value}});
+      } else if (option->get_items_expected_max() > 1) {
+        known->second.push_back(setting.value);
+      } else {
+        throw Error(ErrorCode::invalid_argument, where(setting.line) + ": " + setting.name + " is set twice");
+      }
+    }
+    for (const auto &[option, given] : values) {
+      if (option->count() == 0) give(option, given, file_);
+    }
+  }
+
+  static void give(CLI::Option *option, std::vector<std::string> values, const std::string &source) {
+    try {
+      if (option->get_items_expected_max() == 0) {
+        const auto on = is_on(values.front());
+        if (!on) throw Error(ErrorCode::invalid_argument, source + ": " + option->get_name() + " must be true or false, not " + values.front());
+        if (!*on) return;
+        values = {"true"};
+      }
+      option->add_result(std::move(values));
+      option->run_callback();
+    } catch (const CLI::ParseError &error) {
+      throw Error(ErrorCode::invalid_argument, source + ": " + error.what());
+    }
+  }
+
+  static std::optional<bool> is_on(std::string_view value) {
+    if (value == "true" || value == "1" || value == "yes" || value == "on") return true;
+    if (value == "false" || value == "0" || value == "no" || value == "off") return false;
+    return std::nullopt;
+  }
+
+  std::string program_;
+  CLI::App app_;
+  std::string file_;
+  std::vector<std::pair<CLI::Option *, std::string>> variables_;
+  std::vector<CLI::Option *> required_;
+};
+
+}  // namespace parsyn::programs

@@ -1,0 +1,90 @@
+// parsyn-coordinator: a Coordinator in a process of its own, over HTTP(S).
+#include <cstdio>
+#include <string>
+
+#include "common/listen_address.hpp"
+#include "common/log_lines.hpp"
+#include "common/program.hpp"
+#include "common/stop_signals.hpp"
+#include "common/token_file.hpp"
+#include "coordinator/options.hpp"
+#include "coordinator/state_folder.hpp"
+#include "parsyn/coordinator.hpp"
+#include "parsyn/error.hpp"
+#include "parsyn/http.hpp"
+#ifdef PARSYN_WITH_TORCH
+#include "parsyn/torch.hpp"
+#endif
+
+namespace parsyn::programs {
+namespace {
+
+constexpr char kName[] = "parsyn-coordinator";
+
+void check_tls(const CoordinatorProgramOptions &options) {
+  if (options.tls_certificate.empty() != options.tls_key.empty()) {
+    throw Error(ErrorCode::invalid_argument, "--tls-certificate and --tls-key go together: one of them is missing");
+  }
+  if (!options.client_ca.empty() && options.tls_certificate.empty()) {
+    throw Error(ErrorCode::invalid_argument, "--client-ca needs TLS: give --tls-certificate and --tls-key");
+  }
+}
+
+int serve(const CoordinatorProgramOptions &options) {
+  check_tls(options);
+  const ListenAddress address = parse_listen_address(options.listen);
+  // Before any thread: the library's threads must not receive these signals.
+  StopSignals signals;
+  const LogSink log = make_stderr_log(options.log);
+  const auto say = [&](LogLevel level, std::string_view id, const std::string &text) { log({level, id, text, {}}); };
+
+  const StateFolder state(options.state);
+  if (state.make_token_if_missing()) {
+    say(LogLevel::info, "coordinator.token_made", "the operator's token is in " + state.token_file().string() + ": give it to parsyn-job as --token-file");
+  }
+  const std::string token = read_token_file(state.token_file(), [&](const std::string &text) { say(LogLevel::warning, "coordinator.token_open", text); });
+  const std::string storage = options.storage.empty() ? "file:" + (state.path() / "objects").string() : options.storage;
+
+  CoordinatorOptions settings;
+  settings.store = open_object_store(storage);
+  settings.log = log;
+  settings.heartbeat_interval = options.heartbeat_interval;
+  settings.lease_duration = options.lease;
+  settings.join_window = options.join_window;
+  settings.threads = options.threads;
+#ifdef PARSYN_WITH_TORCH
+  settings.torchscript_importer = torchscript_state_dict;
+#endif
+  const auto coordinator = make_coordinator(settings);
+
+  ServeOptions serving;
+  serving.address = address.host;
+  serving.port = address.port;
+  serving.operator_token = token;
+  serving.certificate_file = options.tls_certificate;
+  serving.private_key_file = options.tls_key;
+  serving.client_ca_file = options.client_ca;
+  serving.allow_plain_http = options.allow_plain_http;
+  serving.log = log;
+  CoordinatorServer server(*coordinator, serving);
+
+  say(LogLevel::info, "coordinator.in_memory", "workers, datasets, models and jobs are kept in memory: they do not survive a restart of this version");
+  std::printf("parsyn-coordinator is listening on %s\n", server.url().c_str());
+  std::fflush(stdout);
+
+  const int signal = signals.wait();
+  say(LogLevel::info, "coordinator.stopping", "stopping on signal " + std::to_string(signal));
+  server.stop();
+  coordinator->stop();
+  return kWorked;
+}
+
+}  // namespace
+}  // namespace parsyn::programs
+
+int main(int argc, char **argv) {
+  using namespace parsyn::programs;
+  CoordinatorProgramOptions options;
+  if (const auto exit_code = read_options(argc, argv, options)) return *exit_code;
+  return run_program({.name = kName}, [&] { return serve(options); });
+}

@@ -1,0 +1,32 @@
+// What parsyn-coordinator is told.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "common/log_lines.hpp"
+#include "parsyn/limits.hpp"
+
+namespace parsyn::programs {
+
+struct CoordinatorProgramOptions {
+  std::filesystem::path state;
+  std::string listen = "127.0.0.1:8080";
+  std::string storage;  ///< Empty: file:STATE/objects.
+  std::filesystem::path tls_certificate;
+  std::filesystem::path tls_key;
+  std::filesystem::path client_ca;
+  bool allow_plain_http = false;
+  std::chrono::milliseconds heartbeat_interval = limits::kHeartbeatInterval;
+  std::chrono::milliseconds lease = limits::kLeaseDuration;
+  std::chrono::milliseconds join_window = limits::kJoinWindow;
+  unsigned threads = 0;
+  LogOptions log;
+};
+
+/// Nothing: go on. Else the exit code; what is to be said was printed.
+std::optional<int> read_options(int argc, const char *const *argv, CoordinatorProgramOptions &options);
+
+}  // namespace parsyn::programs

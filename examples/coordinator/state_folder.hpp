@@ -1,0 +1,31 @@
+// The coordinator's folder: one process at a time, and the operator's token.
+//
+// Thread-safety: of one thread.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace parsyn::programs {
+
+/// Holds the folder's lock while it lives; the system lets go of it when the process ends, however it ends.
+class StateFolder {
+ public:
+  /// Makes the folder (mode 0700) when it is not there. Throws Error: conflict (another coordinator has it, with its
+  /// process id), io.
+  explicit StateFolder(std::filesystem::path folder);
+  ~StateFolder();
+  StateFolder(const StateFolder &) = delete;
+  StateFolder &operator=(const StateFolder &) = delete;
+
+  const std::filesystem::path &path() const { return folder_; }
+  std::filesystem::path token_file() const { return folder_ / "operator.token"; }
+  /// Draws the operator's token at the first start. True: it was made now.
+  bool make_token_if_missing() const;
+
+ private:
+  std::filesystem::path folder_;
+  int lock_ = -1;
+};
+
+}  // namespace parsyn::programs
