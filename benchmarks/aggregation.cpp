@@ -1,6 +1,7 @@
 // How fast FedAvg reads its input, beside what memcpy makes of the same bytes in the same run.
 //
-// K updates of one F32 tensor lie in memory; the result goes nowhere. Input rates count the bytes of all updates once.
+// K updates of one F32 tensor lie in memory; the result goes nowhere. Input rates count the bytes of all
+// updates once.
 //   aggregation [updates] [millions of parameters] [repeats]      default: 8 8 5
 // Prints the best of the repeats: others use the machine too.
 #include <algorithm>
@@ -99,7 +100,8 @@ void measure(std::size_t update_count, std::uint64_t parameters, int repeats) {
     const double aggregating = best_seconds(repeats, [&] {
       CountingSink sink;
       parsyn::FedAvgAggregator().aggregate(specs, updates, executor, sink);
-      if (sink.bytes() != files[0].size()) throw parsyn::Error(parsyn::ErrorCode::internal, "result has another size");
+      if (sink.bytes() != files[0].size())
+        throw parsyn::Error(parsyn::ErrorCode::internal, "result has another size");
     });
     const double validating = best_seconds(repeats, [&] {
       for (const auto &source : sources) {

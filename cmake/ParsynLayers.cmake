@@ -2,7 +2,8 @@
 #
 # A layer's headers are included as "NAME/file.hpp". The folder that makes this path work is a link of its own for each
 # layer, so a header of a layer that is not named in LAYERS is not found: a wrong include does not compile.
-set(PARSYN_LAYER_LINKS ${CMAKE_BINARY_DIR}/layers)
+# The links are shared by all build folders, so that ccache knows again what another build has compiled.
+set(PARSYN_LAYER_LINKS ${PROJECT_SOURCE_DIR}/out/layers)
 
 add_library(parsyn_contract INTERFACE)
 target_include_directories(parsyn_contract INTERFACE ${PROJECT_SOURCE_DIR}/include)

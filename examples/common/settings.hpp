@@ -9,8 +9,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -53,18 +54,18 @@ class Settings {
     return option;
   }
 
+  /// `log` is set by parse().
   void add_log_options(LogOptions &log) {
-    from_environment(app_.add_option("--log-format", log.format, "text or json: how log lines are written to stderr")
-                         ->transform(CLI::Transformer({{"text", LogFormat::text}, {"json", LogFormat::json}}).description("text|json"))
-                         ->default_str("text"),
+    log_ = &log;
+    from_environment(app_.add_option("--log-format", log_format_, "How log lines are written to stderr: text or json")
+                         ->check(CLI::IsMember({"text", "json"}))
+                         ->type_name("FORMAT")
+                         ->capture_default_str(),
                      "PARSYN_LOG_FORMAT");
-    from_environment(app_.add_option("--log-level", log.level_min, "The least level that is written")
-                         ->transform(CLI::Transformer({{"debug", LogLevel::debug},
-                                                       {"info", LogLevel::info},
-                                                       {"warning", LogLevel::warning},
-                                                       {"error", LogLevel::error}})
-                                         .description("debug|info|warning|error"))
-                         ->default_str("info"),
+    from_environment(app_.add_option("--log-level", log_level_, "The least that is written: debug, info, warning or error")
+                         ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+                         ->type_name("LEVEL")
+                         ->capture_default_str(),
                      "PARSYN_LOG_LEVEL");
   }
 
@@ -77,6 +78,7 @@ class Settings {
       for (const CLI::Option *option : required_) {
         if (option->count() == 0) throw Error(ErrorCode::invalid_argument, option->get_name() + " is missing" + variable_of(option));
       }
+      if (log_ != nullptr) set_log();
       return std::nullopt;
     } catch (const CLI::Success &asked) {
       return app_.exit(asked);  // help or the version, on stdout
@@ -156,8 +158,18 @@ class Settings {
     return std::nullopt;
   }
 
+  void set_log() const {
+    log_->format = log_format_ == "json" ? LogFormat::json : LogFormat::text;
+    for (const LogLevel level : {LogLevel::debug, LogLevel::info, LogLevel::warning, LogLevel::error}) {
+      if (log_level_name(level) == log_level_) log_->level_min = level;
+    }
+  }
+
   std::string program_;
   CLI::App app_;
+  LogOptions *log_ = nullptr;
+  std::string log_format_ = "text";
+  std::string log_level_ = "info";
   std::string file_;
   std::vector<std::pair<CLI::Option *, std::string>> variables_;
   std::vector<CLI::Option *> required_;

@@ -118,7 +118,7 @@ int work(const WorkerProgramOptions &options) {
     worker.stop();
     return kWorked;
   }
-  throw Error(ErrorCode::unavailable, "the coordinator ended this worker: " + worker.wait());
+  throw Error(ErrorCode::unavailable, "the worker has ended: " + worker.wait());
 }
 
 }  // namespace parsyn::programs

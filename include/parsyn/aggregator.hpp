@@ -5,8 +5,8 @@
 // in float64 with integer n, divided once and rounded once to the stored dtype. So the result does not depend
 // on the order in which updates arrived, on the number of threads, or on the block size, and memory is blocks
 // x workers. Integer and boolean tensors never pass through floating point: equal on all workers gives that
-// value, else the maximum. BatchNorm's running_mean and running_var are averaged like any other floating
-// tensor (not pooled).
+// value, else the maximum. A float64 mean is kept within its values, as rounding the sum can carry it out.
+// BatchNorm's running_mean and running_var are averaged like any other floating tensor (not pooled).
 //
 // Thread-safety: const and stateless; one object may aggregate several jobs at once.
 // Lifetime: sources, sink and executor are borrowed for the call.

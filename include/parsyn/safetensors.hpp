@@ -58,7 +58,8 @@ struct SafetensorsLayout {
   std::uint64_t file_bytes = 0;
 };
 
-/// Equal specs and metadata give equal bytes. Throws Error: invalid_argument (duplicate or empty name, NUL).
+/// Equal specs and metadata give equal bytes. Throws Error: invalid_argument (duplicate or empty name, NUL,
+/// text that is not UTF-8), too_large (a limit).
 SafetensorsLayout layout_safetensors(std::vector<TensorSpec> specs,
                                      const std::map<std::string, std::string> &metadata = {});
 

@@ -22,18 +22,27 @@ Elements<double> elements_of(const std::unique_ptr<double[]> &buffer, std::uint6
   return {buffer.get(), static_cast<Eigen::Index>(count)};
 }
 
-/// Calls `act` with a value of the type that holds an integral element. Two's complement decides signed comparisons.
+/// Calls `act` with a value of the type that holds an integral element. Two's complement decides signed
+/// comparisons.
 template <typename Act>
 void with_integral_type(Dtype dtype, Act act) {
   switch (dtype) {
-    case Dtype::i64: return act(std::int64_t{});
-    case Dtype::i32: return act(std::int32_t{});
-    case Dtype::i16: return act(std::int16_t{});
-    case Dtype::i8: return act(std::int8_t{});
-    case Dtype::u64: return act(std::uint64_t{});
-    case Dtype::u32: return act(std::uint32_t{});
-    case Dtype::u16: return act(std::uint16_t{});
-    default: return act(std::uint8_t{});  // U8, and BOOL, where true is 1
+    case Dtype::i64:
+      return act(std::int64_t{});
+    case Dtype::i32:
+      return act(std::int32_t{});
+    case Dtype::i16:
+      return act(std::int16_t{});
+    case Dtype::i8:
+      return act(std::int8_t{});
+    case Dtype::u64:
+      return act(std::uint64_t{});
+    case Dtype::u32:
+      return act(std::uint32_t{});
+    case Dtype::u16:
+      return act(std::uint16_t{});
+    default:
+      return act(std::uint8_t{});  // U8, and BOOL, where true is 1
   }
 }
 
@@ -83,10 +92,17 @@ void BlockReducer::add(std::uint64_t num_examples) {
       }
       return;
     }
-    case Dtype::f32: sum += weight * elements_of<float>(input_, elements_).cast<double>(); return;
-    case Dtype::f16: sum += weight * elements_of<std::uint16_t>(input_, elements_).unaryExpr(&widened_f16); return;
-    case Dtype::bf16: sum += weight * elements_of<std::uint16_t>(input_, elements_).unaryExpr(&widened_bf16); return;
-    default: break;
+    case Dtype::f32:
+      sum += weight * elements_of<float>(input_, elements_).cast<double>();
+      return;
+    case Dtype::f16:
+      sum += weight * elements_of<std::uint16_t>(input_, elements_).unaryExpr(&widened_f16);
+      return;
+    case Dtype::bf16:
+      sum += weight * elements_of<std::uint16_t>(input_, elements_).unaryExpr(&widened_bf16);
+      return;
+    default:
+      break;
   }
   with_integral_type(dtype_, [&](auto type) {
     const auto given = elements_of<decltype(type)>(input_, elements_);
@@ -108,9 +124,9 @@ std::span<const std::byte> BlockReducer::finish(std::uint64_t total) {
     case Dtype::f64: {
       Elements<double> mean = elements_of<double>(input_, elements_);
       mean = sum / divisor;
-      // Where the stored type is no wider than the sum, the sum's rounding can carry the mean of equal values off by a
-      // unit ((x + x + x) / 3 misses x for a quarter of all x). No mean lies outside its values. An overflow stays
-      // visible: it is no mean at all.
+      // Where the stored type is no wider than the sum, the sum's rounding can carry the mean of equal values
+      // off by a unit ((x + x + x) / 3 misses x for a quarter of all x). No mean lies outside its values. An
+      // overflow stays visible: it is no mean at all.
       if (!first_not_finite(Dtype::f64, result)) {
         const Elements<double> smallest = elements_of(smallest_, elements_);
         const Elements<double> largest = elements_of(largest_, elements_);
@@ -119,11 +135,15 @@ std::span<const std::byte> BlockReducer::finish(std::uint64_t total) {
       }
       break;
     }
-    case Dtype::f32: elements_of<float>(input_, elements_) = (sum / divisor).cast<float>(); break;
+    case Dtype::f32:
+      elements_of<float>(input_, elements_) = (sum / divisor).cast<float>();
+      break;
     case Dtype::f16:
       elements_of<std::uint16_t>(input_, elements_) = (sum / divisor).unaryExpr(&tensor::f16_from_f64);
       break;
-    default: elements_of<std::uint16_t>(input_, elements_) = (sum / divisor).unaryExpr(&tensor::bf16_from_f64); break;
+    default:
+      elements_of<std::uint16_t>(input_, elements_) = (sum / divisor).unaryExpr(&tensor::bf16_from_f64);
+      break;
   }
   return result;
 }

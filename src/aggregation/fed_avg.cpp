@@ -35,17 +35,20 @@ struct Block {
 
 std::vector<Contribution> contributions_of(std::vector<Update> updates) {
   if (updates.empty()) refuse_call("no updates");
-  std::sort(updates.begin(), updates.end(), [](const Update &a, const Update &b) { return a.worker_id < b.worker_id; });
+  std::sort(updates.begin(), updates.end(),
+            [](const Update &a, const Update &b) { return a.worker_id < b.worker_id; });
   std::vector<Contribution> contributions;
   for (std::size_t index = 0; index < updates.size(); ++index) {
     const Update &update = updates[index];
     const std::string worker = "worker " + std::to_string(update.worker_id);
-    if (index > 0 && updates[index - 1].worker_id == update.worker_id) refuse_call(worker + " has two updates");
+    if (index > 0 && updates[index - 1].worker_id == update.worker_id)
+      refuse_call(worker + " has two updates");
     if (update.source == nullptr) refuse_call("the update of " + worker + " has no source");
     if (update.num_examples > 0) contributions.push_back({update, {}});
   }
   if (contributions.empty()) {
-    refuse_call("total weight 0: none of the " + std::to_string(updates.size()) + " updates has any examples");
+    refuse_call("total weight 0: none of the " + std::to_string(updates.size()) +
+                " updates has any examples");
   }
   return contributions;
 }
@@ -61,7 +64,8 @@ std::uint64_t total_weight(const std::vector<Contribution> &contributions) {
   return total;
 }
 
-void locate_tensors(Contribution &contribution, const std::vector<TensorSpec> &specs, const SafetensorsLayout &layout) {
+void locate_tensors(Contribution &contribution, const std::vector<TensorSpec> &specs,
+                    const SafetensorsLayout &layout) {
   const std::string worker = "update of worker " + std::to_string(contribution.update.worker_id) + ": ";
   SafetensorsHeader header;
   try {
@@ -103,17 +107,19 @@ std::span<const std::byte> reduce_block(const Block &block, const TensorSpec &sp
   }
   const std::span<const std::byte> result = reducer.finish(total);
   if (const auto index = aggregation::first_not_finite(spec.dtype, result)) {
-    throw Error(ErrorCode::corrupt_data, "aggregation: the result of tensor " + tensor::quoted_name(spec.name) +
-                                             " is not finite at index " + std::to_string(block.first + *index) +
-                                             ": an update is not finite there, or the sum is too large for a double");
+    throw Error(ErrorCode::corrupt_data,
+                "aggregation: the result of tensor " + tensor::quoted_name(spec.name) +
+                    " is not finite at index " + std::to_string(block.first + *index) +
+                    ": an update is not finite there, or the sum is too large for a double");
   }
   return result;
 }
 
 }  // namespace
 
-void FedAvgAggregator::aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates, Executor &executor,
-                                 ByteSink &out, const std::map<std::string, std::string> &metadata) const {
+void FedAvgAggregator::aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates,
+                                 Executor &executor, ByteSink &out,
+                                 const std::map<std::string, std::string> &metadata) const {
   if (options_.block_elements == 0) refuse_call("block_elements is 0");
   for (const TensorSpec &spec : specs) {
     if (!is_averaged(spec.dtype) && !is_integral(spec.dtype)) {
@@ -131,8 +137,8 @@ void FedAvgAggregator::aggregate(const std::vector<TensorSpec> &specs, std::vect
   const std::vector<Block> blocks = blocks_of(layout, options_.block_elements);
   if (blocks.empty()) return;
   const std::size_t wave_blocks = std::min<std::size_t>(std::max(1u, executor.concurrency()), blocks.size());
-  const auto longest = std::max_element(blocks.begin(), blocks.end(),
-                                        [](const Block &a, const Block &b) { return a.elements < b.elements; });
+  const auto longest = std::max_element(
+      blocks.begin(), blocks.end(), [](const Block &a, const Block &b) { return a.elements < b.elements; });
   std::vector<aggregation::BlockReducer> reducers;
   for (std::size_t slot = 0; slot < wave_blocks; ++slot) reducers.emplace_back(longest->elements);
   std::vector<std::span<const std::byte>> results(wave_blocks);
@@ -141,7 +147,8 @@ void FedAvgAggregator::aggregate(const std::vector<TensorSpec> &specs, std::vect
     const std::size_t count = std::min(wave_blocks, blocks.size() - first);
     executor.run(count, [&](std::size_t slot) {
       const Block &block = blocks[first + slot];
-      results[slot] = reduce_block(block, layout.tensors[block.tensor].spec, contributions, total, reducers[slot]);
+      results[slot] =
+          reduce_block(block, layout.tensors[block.tensor].spec, contributions, total, reducers[slot]);
     });
     for (std::size_t slot = 0; slot < count; ++slot) out.write(results[slot]);
   }

@@ -10,8 +10,8 @@
 
 namespace parsyn::aggregation {
 
-/// The index of the first element that is NaN or infinite; nothing when all are finite, or for a dtype that is not
-/// averaged. `bytes` must be aligned for the dtype and hold whole elements.
+/// The index of the first element that is NaN or infinite; nothing when all are finite, or for a dtype that
+/// is not averaged. `bytes` must be aligned for the dtype and hold whole elements.
 std::optional<std::uint64_t> first_not_finite(Dtype dtype, std::span<const std::byte> bytes);
 
 }  // namespace parsyn::aggregation

@@ -1,5 +1,5 @@
-// Does a file hold exactly the tensors that the global model has? Exactly: no broadcasting, no equal element counts, no
-// intersection of names.
+// Does a file hold exactly the tensors that the global model has? Exactly: no broadcasting, no equal element
+// counts, no intersection of names.
 #pragma once
 
 #include <string>

@@ -36,18 +36,20 @@ std::vector<Block> blocks_to_scan(const SafetensorsHeader &header) {
   return blocks;
 }
 
-std::string why_values_are_refused(const ByteSource &update, const SafetensorsHeader &header, Executor &executor) {
+std::string why_values_are_refused(const ByteSource &update, const SafetensorsHeader &header,
+                                   Executor &executor) {
   const std::vector<Block> blocks = blocks_to_scan(header);
   if (blocks.empty()) return "";
-  // Piece p takes blocks p, p + pieces, ... with one buffer, and stops at its first bad element; the first of all is
-  // then the first of these.
+  // Piece p takes blocks p, p + pieces, ... with one buffer, and stops at its first bad element; the first of
+  // all is then the first of these.
   const std::size_t pieces = std::min<std::size_t>(std::max(1u, executor.concurrency()), blocks.size());
   std::vector<std::optional<BadElement>> found(pieces);
   executor.run(pieces, [&](std::size_t piece) {
     const auto buffer = std::make_unique_for_overwrite<std::byte[]>(kScanBytes);
     for (std::size_t block = piece; block < blocks.size(); block += pieces) {
       const auto &[entry, first_byte] = blocks[block];
-      const std::span bytes(buffer.get(), static_cast<std::size_t>(std::min(kScanBytes, entry->bytes - first_byte)));
+      const std::span bytes(buffer.get(),
+                            static_cast<std::size_t>(std::min(kScanBytes, entry->bytes - first_byte)));
       update.read_at(entry->begin + first_byte, bytes);
       if (const auto index = aggregation::first_not_finite(entry->spec.dtype, bytes)) {
         found[piece] = BadElement{block, *index};
@@ -77,7 +79,8 @@ std::string why_update_is_refused(const ByteSource &update, const std::vector<Te
     if (reason.empty()) reason = why_values_are_refused(update, header, executor);
     return reason;
   } catch (const Error &error) {
-    if (error.code() == ErrorCode::corrupt_data || error.code() == ErrorCode::too_large) return error.message();
+    if (error.code() == ErrorCode::corrupt_data || error.code() == ErrorCode::too_large)
+      return error.message();
     throw;
   }
 }

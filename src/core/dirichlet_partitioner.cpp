@@ -135,7 +135,7 @@ std::unique_ptr<Partitioner> make_dirichlet_partitioner(const DirichletOptions &
   // Negated, so that NaN is refused too.
   if (!(options.alpha >= kDirichletAlphaMin && options.alpha <= kDirichletAlphaMax)) {
     throw Error(ErrorCode::invalid_argument, "the Dirichlet partitioner's alpha is " +
-                                                 std::to_string(options.alpha) +
+                                                 core::number_text(options.alpha) +
                                                  "; it must lie between 0.000001 and 1000000");
   }
   return std::make_unique<core::DirichletPartitioner>(options);

@@ -127,7 +127,7 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
                                            " examples; at most " +
                                            std::to_string(setup_.examples_per_worker_max) + " are taken");
   }
-  if (ours && !setup_.local_data && report.num_examples != 0 &&
+  if (ours && partition_of(report.worker) && report.num_examples != 0 &&
       report.num_examples != examples_of(report.worker)) {
     return refuse("wrong_examples", "the report states " + std::to_string(report.num_examples) +
                                         " examples; the worker's partition has " +

@@ -12,8 +12,8 @@ namespace parsyn::core {
 
 struct JobFinding {
   Fault fault;
-  /// The fields that contradict each other; empty: fault.field alone. Where one of them could not be read from a
-  /// document, the finding is about a default that nobody chose, and is dropped.
+  /// The fields that contradict each other; empty: fault.field alone. Where one of them could not be read
+  /// from a document, the finding is about a default that nobody chose, and is dropped.
   std::vector<std::string_view> compared;
 };
 

@@ -14,8 +14,8 @@ namespace parsyn {
 namespace core {
 
 std::string range_message(std::string_view value, const WholeRange &range) {
-  return "is " + std::string(value) + "; it must be a whole number from " + std::to_string(range.min) + " to " +
-         std::to_string(range.max);
+  return "is " + std::string(value) + "; it must be a whole number from " + std::to_string(range.min) +
+         " to " + std::to_string(range.max);
 }
 
 namespace {
@@ -43,7 +43,8 @@ class JobExaminer {
   }
 
  private:
-  void add(std::string field, std::string code, const std::string &what, std::vector<std::string_view> compared = {}) {
+  void add(std::string field, std::string code, const std::string &what,
+           std::vector<std::string_view> compared = {}) {
     std::string message = field + " " + what;
     findings_.push_back({{std::move(field), std::move(code), std::move(message)}, std::move(compared)});
   }
@@ -69,7 +70,8 @@ class JobExaminer {
     number("config.learning_rate", config.learning_rate, config.learning_rate > 0, "a finite number above 0");
     number("config.momentum", config.momentum, config.momentum >= 0 && config.momentum < 1,
            "a number from 0 to below 1");
-    number("config.weight_decay", config.weight_decay, config.weight_decay >= 0, "a finite number, 0 or more");
+    number("config.weight_decay", config.weight_decay, config.weight_decay >= 0,
+           "a finite number, 0 or more");
     whole("config.warmup_steps", config.warmup_steps, kWarmupStepsRange);
     number("config.max_grad_norm", config.max_grad_norm, config.max_grad_norm >= 0,
            "a finite number, 0 or more, where 0 is no clipping");
@@ -104,7 +106,8 @@ class JobExaminer {
     if (partitioning.kind != "even" && partitioning.kind != "dirichlet" && partitioning.kind != "shards") {
       add_unknown("distributed.partitioning.kind", partitioning.kind, "even, dirichlet or shards");
     }
-    number("distributed.partitioning.alpha", partitioning.alpha, partitioning.alpha > 0, "a finite number above 0");
+    number("distributed.partitioning.alpha", partitioning.alpha, partitioning.alpha > 0,
+           "a finite number above 0");
     whole("distributed.partitioning.shards_per_worker", partitioning.shards_per_worker, kShardsRange);
   }
 
@@ -150,8 +153,9 @@ class JobExaminer {
 
   void examine_ids(const std::string &field, const std::vector<Id> &ids) {
     if (ids.size() > limits::kWorkersMax) {
-      add(field, "range", "has " + std::to_string(ids.size()) + " ids; at most " + std::to_string(limits::kWorkersMax) +
-                              " are possible");
+      add(field, "range",
+          "has " + std::to_string(ids.size()) + " ids; at most " + std::to_string(limits::kWorkersMax) +
+              " are possible");
       return;
     }
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -160,7 +164,8 @@ class JobExaminer {
         add(place, "range", range_message(std::to_string(ids[i]), kIdRange));
       } else if (const auto [first, fresh] = first_place_.emplace(ids[i], place); !fresh) {
         add(place, "duplicate_id",
-            "is " + std::to_string(ids[i]) + ", which " + first->second + " names already; name each worker once");
+            "is " + std::to_string(ids[i]) + ", which " + first->second +
+                " names already; name each worker once");
       }
     }
   }
@@ -197,42 +202,54 @@ std::vector<JobFinding> examine_job_config(const JobConfig &config) { return Job
 
 std::string_view optimizer_name(Optimizer value) {
   switch (value) {
-    case Optimizer::sgd: return "sgd";
-    case Optimizer::adamw: return "adamw";
+    case Optimizer::sgd:
+      return "sgd";
+    case Optimizer::adamw:
+      return "adamw";
   }
   return "unknown";
 }
 
 std::string_view lr_schedule_name(LearningRateSchedule value) {
   switch (value) {
-    case LearningRateSchedule::constant: return "constant";
-    case LearningRateSchedule::linear: return "linear";
-    case LearningRateSchedule::cosine: return "cosine";
+    case LearningRateSchedule::constant:
+      return "constant";
+    case LearningRateSchedule::linear:
+      return "linear";
+    case LearningRateSchedule::cosine:
+      return "cosine";
   }
   return "unknown";
 }
 
 std::string_view mixed_precision_name(MixedPrecision value) {
   switch (value) {
-    case MixedPrecision::no: return "no";
-    case MixedPrecision::bf16: return "bf16";
+    case MixedPrecision::no:
+      return "no";
+    case MixedPrecision::bf16:
+      return "bf16";
   }
   return "unknown";
 }
 
 std::string_view selection_mode_name(SelectionMode value) {
   switch (value) {
-    case SelectionMode::automatic: return "auto";
-    case SelectionMode::own: return "own";
-    case SelectionMode::parsyn: return "parsyn";
-    case SelectionMode::mixed: return "mixed";
+    case SelectionMode::automatic:
+      return "auto";
+    case SelectionMode::own:
+      return "own";
+    case SelectionMode::parsyn:
+      return "parsyn";
+    case SelectionMode::mixed:
+      return "mixed";
   }
   return "unknown";
 }
 
 std::vector<Fault> check_job_config(const JobConfig &config) {
   std::vector<Fault> faults;
-  for (core::JobFinding &finding : core::examine_job_config(config)) faults.push_back(std::move(finding.fault));
+  for (core::JobFinding &finding : core::examine_job_config(config))
+    faults.push_back(std::move(finding.fault));
   return faults;
 }
 

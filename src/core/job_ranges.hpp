@@ -1,5 +1,5 @@
-// The ranges of a job's whole numbers, for check_job_config and for whoever reads them from a document, so that both
-// refuse with one sentence.
+// The ranges of a job's whole numbers, for check_job_config and for whoever reads them from a document, so
+// that both refuse with one sentence.
 //
 // Thread-safety: constants and free functions without state.
 #pragma once
@@ -23,7 +23,8 @@ struct WholeRange {
 inline constexpr WholeRange kIdRange{1, UINT64_MAX};
 inline constexpr WholeRange kEpochsRange{1, limits::kEpochsMax};
 inline constexpr WholeRange kBatchSizeRange{1, limits::kBatchSizeMax};
-inline constexpr WholeRange kWarmupStepsRange{0, std::uint64_t{limits::kRoundsMax} * limits::kStepsPerRoundMax};
+inline constexpr WholeRange kWarmupStepsRange{0,
+                                              std::uint64_t{limits::kRoundsMax} * limits::kStepsPerRoundMax};
 inline constexpr WholeRange kLoraRankRange{1, 1'024};
 inline constexpr WholeRange kThreadsRange{1, 1'024};
 inline constexpr WholeRange kPatienceRange{1, limits::kRoundsMax};

@@ -15,7 +15,8 @@ std::size_t character_length(std::string_view text, std::size_t index) {
   const unsigned first = byte_at(text, index);
   if (first < 0x80) return 1;
   std::size_t length = 0;
-  // The second byte's range is what rules out longer forms than needed, surrogates and what lies above U+10FFFF.
+  // The second byte's range is what rules out longer forms than needed, surrogates and what lies above
+  // U+10FFFF.
   unsigned second_min = 0x80, second_max = 0xBF;
   if (first >= 0xC2 && first <= 0xDF) {
     length = 2;

@@ -8,7 +8,8 @@
 
 namespace parsyn::core {
 
-/// Empty for 1 to limits::kNameBytesMax bytes of UTF-8 without control characters; else what is wrong with it.
+/// Empty for 1 to limits::kNameBytesMax bytes of UTF-8 without control characters; else what is wrong with
+/// it.
 std::string why_name_is_refused(std::string_view name);
 
 /// Well-formed UTF-8 (RFC 3629): shortest forms only, no surrogates, nothing above U+10FFFF.

@@ -1,8 +1,9 @@
 #include "core/partition_request.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <numeric>
-#include <string>
 
 #include "parsyn/error.hpp"
 #include "parsyn/limits.hpp"
@@ -34,6 +35,12 @@ void check_partition_labels(const PartitionRequest &request, std::string_view pa
                                                "\" needs one class label for each of the " +
                                                std::to_string(request.num_examples) + " examples; " + found +
                                                " given (without class labels, use \"even\")");
+}
+
+std::string number_text(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
 }
 
 std::vector<std::uint64_t> all_indices(std::uint64_t count) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,9 @@ void check_partition_counts(const PartitionRequest &request);
 
 /// Throws Error(invalid_argument) unless there is one label per example.
 void check_partition_labels(const PartitionRequest &request, std::string_view partitioner);
+
+/// The shortest text of `value`, the same in every locale.
+std::string number_text(double value);
 
 /// 0, 1, ... `count` - 1.
 std::vector<std::uint64_t> all_indices(std::uint64_t count);

@@ -12,7 +12,7 @@ namespace parsyn {
 ValidationIndices validation_indices(std::uint64_t num_examples, double fraction, std::uint64_t seed) {
   // Negated, so that NaN is refused too.
   if (!(fraction > 0.0 && fraction < 1.0)) {
-    throw Error(ErrorCode::invalid_argument, "the validation fraction is " + std::to_string(fraction) +
+    throw Error(ErrorCode::invalid_argument, "the validation fraction is " + core::number_text(fraction) +
                                                  "; it must be greater than 0 and less than 1");
   }
   if (num_examples < 2) {

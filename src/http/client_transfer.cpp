@@ -439,7 +439,10 @@ void ClientTransfer::fail(CURLcode code) const {
                                       " (" + detail + ")");
   }
   switch (code) {
-    case CURLE_OUT_OF_MEMORY: throw std::bad_alloc();
+    case CURLE_OUT_OF_MEMORY:
+      // cURL's word for a line that is longer than its own limit, too.
+      if (answer_begun_ && !head_done_) fail(ErrorCode::protocol, "the answer's header is too long");
+      throw std::bad_alloc();
     case CURLE_ABORTED_BY_CALLBACK:
     case CURLE_WRITE_ERROR:
     case CURLE_READ_ERROR:

@@ -49,10 +49,14 @@ struct HttpClient::State {
     return handles;
   }
 
-  void give_back(std::unique_ptr<CurlHandles> handles) {
+  void give_back(std::unique_ptr<CurlHandles> handles, bool reusable) {
     const std::lock_guard lock(mutex);
     std::erase(busy, handles.get());
-    if (idle.size() < kIdleHandlesMax) idle.push_back(std::move(handles));
+    if (reusable && idle.size() < kIdleHandlesMax) {
+      idle.push_back(std::move(handles));
+    } else {
+      handles.reset();
+    }
     changed.notify_all();
   }
 };
@@ -79,15 +83,22 @@ HttpClientResponse HttpClient::perform(const HttpClientRequest &request) {
   const SigpipeBlocked blocked;
   struct Borrowed {
     explicit Borrowed(State &of) : state(of), handles(of.take()) {}
-    ~Borrowed() { state.give_back(std::move(handles)); }
+    ~Borrowed() { state.give_back(std::move(handles), reusable); }
     Borrowed(const Borrowed &) = delete;
     Borrowed &operator=(const Borrowed &) = delete;
     State &state;
     std::unique_ptr<CurlHandles> handles;
+    // A handle that failed early keeps buffers that cURL 7.88 does not let go of; its connection is lost anyway.
+    bool reusable = false;
   };
   Borrowed borrowed(*state_);
-  ClientTransfer transfer(state_->options, request, *borrowed.handles, state_->interrupted);
-  return transfer.run();
+  HttpClientResponse response;
+  {
+    ClientTransfer transfer(state_->options, request, *borrowed.handles, state_->interrupted);
+    response = transfer.run();
+  }
+  borrowed.reusable = true;
+  return response;
 }
 
 void HttpClient::interrupt() {

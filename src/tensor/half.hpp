@@ -1,8 +1,9 @@
 // Half-precision floats as bits: F16 (IEEE 754 binary16) and BF16 (the upper half of a binary32).
 //
-// Widening is exact. Narrowing rounds once, to nearest, ties to even, and starts from double: a float is a double,
-// whereas a double that is rounded to float first may end up one unit away. Only integer operations touch subnormal
-// numbers, so a host that flushes them to zero in its floating-point unit does not change a result.
+// Widening is exact. Narrowing rounds once, to nearest, ties to even, and starts from double: a float is a
+// double, whereas a double that is rounded to float first may end up one unit away. Only integer operations
+// touch subnormal numbers, so a host that flushes them to zero in its floating-point unit does not change a
+// result.
 #pragma once
 
 #include <bit>
@@ -20,11 +21,13 @@ inline float f32_from_f16(std::uint16_t bits) {
   const std::uint32_t normal = (magnitude << 13) + kBiasDifference;
   // The largest exponent, of infinities and NaNs, stays the largest.
   const std::uint32_t extreme = normal + (magnitude >= 0x7C00u ? kBiasDifference : 0u);
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(magnitude)) * 0x1p-24f);
+  const std::uint32_t subnormal =
+      std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<int>(magnitude)) * 0x1p-24f);
   return std::bit_cast<float>(sign | (magnitude < 0x0400u ? subnormal : extreme));
 }
 
-/// `value` as a float of 1 + kExponentBits + kFractionBits = 16 bits. Too large becomes infinity; a NaN stays one, quiet.
+/// `value` as a float of 1 + kExponentBits + kFractionBits = 16 bits. Too large becomes infinity; a NaN stays
+/// one, quiet.
 template <unsigned kExponentBits, unsigned kFractionBits>
 std::uint16_t narrowed(double value) {
   static_assert(1 + kExponentBits + kFractionBits == 16);
@@ -46,7 +49,8 @@ std::uint16_t narrowed(double value) {
   if (exponent > kBias) return static_cast<std::uint16_t>(sign | kInfinity);
 
   const bool subnormal = exponent < 1 - kBias;
-  const unsigned shift = kDoubleFractionBits - kFractionBits + (subnormal ? static_cast<unsigned>(1 - kBias - exponent) : 0);
+  const unsigned shift =
+      kDoubleFractionBits - kFractionBits + (subnormal ? static_cast<unsigned>(1 - kBias - exponent) : 0);
   // Less than half of the smallest number. A subnormal double, which has no hidden bit, always ends here.
   if (shift > kDoubleFractionBits + 1) return static_cast<std::uint16_t>(sign);
   const std::uint64_t significand = (magnitude & (kHiddenBit - 1)) | kHiddenBit;
@@ -54,7 +58,8 @@ std::uint16_t narrowed(double value) {
   const std::uint64_t rest = significand & (2 * half - 1);
   std::uint64_t kept = significand >> shift;
   if (rest > half || (rest == half && kept % 2 == 1)) ++kept;
-  // A carry out of the fraction goes into the exponent, and from the largest number to infinity, as it should.
+  // A carry out of the fraction goes into the exponent, and from the largest number to infinity, as it
+  // should.
   if (!subnormal) kept += static_cast<std::uint64_t>(exponent + kBias - 1) << kFractionBits;
   return static_cast<std::uint16_t>(sign | kept);
 }

@@ -23,8 +23,9 @@ namespace {
 enum class Place { start, top, metadata, entry, shape, offsets, end };
 enum class Field { none, dtype, shape, offsets };
 
-/// Receives the parser's events. nlohmann keeps the last of duplicate keys and turns large numbers into doubles; here
-/// each key and each number is seen as it was written. Throws what it refuses: the parser holds nothing to clean up.
+/// Receives the parser's events. nlohmann keeps the last of duplicate keys and turns large numbers into
+/// doubles; here each key and each number is seen as it was written. Throws what it refuses: the parser holds
+/// nothing to clean up.
 class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderEvents(const SafetensorsLimits &limits) : limits_(limits) {}
@@ -48,7 +49,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ == Place::shape) {
       if (current_.spec.shape.size() == limits_.rank_max) {
-        refuse_limit(tensor_text() + " has more dimensions than the limit of " + std::to_string(limits_.rank_max));
+        refuse_limit(tensor_text() + " has more dimensions than the limit of " +
+                     std::to_string(limits_.rank_max));
       }
       current_.spec.shape.push_back(value);
       return true;
@@ -126,7 +128,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string &, const nlohmann::detail::exception &error) override {
+  bool parse_error(std::size_t position, const std::string &,
+                   const nlohmann::detail::exception &error) override {
     refuse("not valid JSON in UTF-8 at byte " + std::to_string(position) + ": " + quoted_name(error.what()));
   }
 
@@ -135,19 +138,26 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
 
   [[noreturn]] void unexpected(const std::string &what) const {
     switch (place_) {
-      case Place::start: refuse(what + " stands where the header's object belongs");
+      case Place::start:
+        refuse(what + " stands where the header's object belongs");
       case Place::metadata:
-        refuse("metadata " + quoted_name(metadata_key_) + " has " + what + " for a value; only strings are allowed");
-      case Place::shape: refuse(tensor_text() + " has " + what + " in its shape; only integers from 0 are allowed");
+        refuse("metadata " + quoted_name(metadata_key_) + " has " + what +
+               " for a value; only strings are allowed");
+      case Place::shape:
+        refuse(tensor_text() + " has " + what + " in its shape; only integers from 0 are allowed");
       case Place::offsets:
         refuse(tensor_text() + " has " + what + " in its data_offsets; only integers from 0 are allowed");
       case Place::entry: {
-        const char *field = field_ == Field::dtype ? "dtype" : field_ == Field::shape ? "shape" : "data_offsets";
+        const char *field = field_ == Field::dtype   ? "dtype"
+                            : field_ == Field::shape ? "shape"
+                                                     : "data_offsets";
         refuse(tensor_text() + " has " + what + " for " + field);
       }
       case Place::top:
-        refuse((in_metadata_ ? std::string(kMetadataKey) : tensor_text()) + " has " + what + " where an object belongs");
-      case Place::end: break;
+        refuse((in_metadata_ ? std::string(kMetadataKey) : tensor_text()) + " has " + what +
+               " where an object belongs");
+      case Place::end:
+        break;
     }
     refuse(what + " follows the header's object");
   }
@@ -165,7 +175,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
       refuse_limit("the name of tensor " + quoted_name(name) + " has " + std::to_string(name.size()) +
                    " bytes; the limit is " + std::to_string(limits_.name_bytes_max));
     }
-    if (name.find('\0') != std::string::npos) refuse("the name of tensor " + quoted_name(name) + " contains a NUL");
+    if (name.find('\0') != std::string::npos)
+      refuse("the name of tensor " + quoted_name(name) + " contains a NUL");
     if (header_.tensors.size() == limits_.tensors_max) {
       refuse_limit("more tensors than the limit of " + std::to_string(limits_.tensors_max));
     }
@@ -179,7 +190,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
   void metadata_key(const std::string &name) {
     if (name.find('\0') != std::string::npos) refuse("metadata key " + quoted_name(name) + " contains a NUL");
     // The value replaces this empty one.
-    if (!header_.metadata.emplace(name, "").second) refuse("metadata key " + quoted_name(name) + " is there twice");
+    if (!header_.metadata.emplace(name, "").second)
+      refuse("metadata key " + quoted_name(name) + " is there twice");
     metadata_key_ = name;
   }
 
@@ -240,7 +252,8 @@ std::string json_string(const std::string &text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception &) {
-    throw Error(ErrorCode::invalid_argument, "the name or metadata " + quoted_name(text) + " is not valid UTF-8");
+    throw Error(ErrorCode::invalid_argument,
+                "the name or metadata " + quoted_name(text) + " is not valid UTF-8");
   }
 }
 
@@ -251,10 +264,13 @@ HeaderJson parse_header_json(std::string_view text, const SafetensorsLimits &lim
   HeaderEvents events(limits);
   nlohmann::json::sax_parse(json.data(), json.data() + json.size(), &events);
   HeaderJson header = std::move(events).take();
-  const auto by_name = [](const DeclaredTensor &a, const DeclaredTensor &b) { return a.spec.name < b.spec.name; };
+  const auto by_name = [](const DeclaredTensor &a, const DeclaredTensor &b) {
+    return a.spec.name < b.spec.name;
+  };
   std::sort(header.tensors.begin(), header.tensors.end(), by_name);
-  const auto twice = std::adjacent_find(header.tensors.begin(), header.tensors.end(),
-                                        [](const auto &a, const auto &b) { return a.spec.name == b.spec.name; });
+  const auto twice =
+      std::adjacent_find(header.tensors.begin(), header.tensors.end(),
+                         [](const auto &a, const auto &b) { return a.spec.name == b.spec.name; });
   if (twice != header.tensors.end()) refuse("tensor " + quoted_name(twice->spec.name) + " is there twice");
   return header;
 }
@@ -271,13 +287,14 @@ std::string header_json_text(const HeaderJson &header) {
   }
   for (const DeclaredTensor &declared : header.tensors) {
     if (text.size() > 1) text += ',';
-    text += json_string(declared.spec.name) + ":{\"dtype\":\"" + std::string(dtype_name(declared.spec.dtype)) +
-            "\",\"shape\":[";
+    text += json_string(declared.spec.name) + ":{\"dtype\":\"" +
+            std::string(dtype_name(declared.spec.dtype)) + "\",\"shape\":[";
     for (std::size_t axis = 0; axis < declared.spec.shape.size(); ++axis) {
       if (axis > 0) text += ',';
       text += std::to_string(declared.spec.shape[axis]);
     }
-    text += "],\"data_offsets\":[" + std::to_string(declared.begin) + ',' + std::to_string(declared.end) + "]}";
+    text +=
+        "],\"data_offsets\":[" + std::to_string(declared.begin) + ',' + std::to_string(declared.end) + "]}";
   }
   return text + '}';
 }

@@ -1,5 +1,5 @@
-// The JSON text of a safetensors header, both ways. Only what the text itself says is checked here; whether offsets and
-// sizes fit the file is checked by the reader.
+// The JSON text of a safetensors header, both ways. Only what the text itself says is checked here; whether
+// offsets and sizes fit the file is checked by the reader.
 #pragma once
 
 #include <map>
@@ -25,11 +25,12 @@ struct HeaderJson {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses without a document tree: memory stays in proportion to the text. `text` is the header with its padding.
-/// Throws Error: corrupt_data (what is wrong, and in which tensor), too_large (a limit).
+/// Parses without a document tree: memory stays in proportion to the text. `text` is the header with its
+/// padding. Throws Error: corrupt_data (what is wrong, and in which tensor), too_large (a limit).
 HeaderJson parse_header_json(std::string_view text, const SafetensorsLimits &limits);
 
-/// Compact JSON, metadata first, tensors in the given order. Throws Error(invalid_argument) for text that is not UTF-8.
+/// Compact JSON, metadata first, tensors in the given order. Throws Error(invalid_argument) for text that is
+/// not UTF-8.
 std::string header_json_text(const HeaderJson &header);
 
 }  // namespace parsyn::tensor

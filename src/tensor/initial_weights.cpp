@@ -8,18 +8,20 @@
 namespace parsyn {
 namespace {
 
-constexpr std::uint64_t kMlpStream = 0x6d6c70;  // "mlp": keeps these draws apart from others of the same seed.
+constexpr std::uint64_t kMlpStream =
+    0x6d6c70;  // "mlp": keeps these draws apart from others of the same seed.
 constexpr std::uint64_t kElementsMax = std::uint64_t{1} << 31;
 
 void check_mlp_sizes(const std::vector<std::uint64_t> &sizes) {
   if (sizes.size() < 2) {
-    throw Error(ErrorCode::invalid_argument, "an mlp needs at least 2 sizes, input and output, but has " +
-                                                 std::to_string(sizes.size()));
+    throw Error(ErrorCode::invalid_argument,
+                "an mlp needs at least 2 sizes, input and output, but has " + std::to_string(sizes.size()));
   }
   std::uint64_t elements = 0;
   for (std::size_t layer = 0; layer < sizes.size(); ++layer) {
     if (sizes[layer] == 0) {
-      throw Error(ErrorCode::invalid_argument, "sizes[" + std::to_string(layer) + "] of an mlp is 0; all must be at least 1");
+      throw Error(ErrorCode::invalid_argument,
+                  "sizes[" + std::to_string(layer) + "] of an mlp is 0; all must be at least 1");
     }
     if (layer == 0) continue;
     const std::uint64_t inputs = sizes[layer - 1];
@@ -44,9 +46,10 @@ std::vector<float> uniform(core::Random &random, std::uint64_t count, double bou
 
 StateDict initial_weights(const ModelDescription &model, std::uint64_t seed) {
   if (model.kind != "mlp") {
-    throw Error(ErrorCode::invalid_argument, "a model of kind \"" + model.kind +
-                                                 "\" has no documented initialisation; only \"mlp\" has: register its "
-                                                 "initial weights with the model");
+    throw Error(ErrorCode::invalid_argument,
+                "a model of kind \"" + model.kind +
+                    "\" has no documented initialisation; only \"mlp\" has: register its "
+                    "initial weights with the model");
   }
   check_mlp_sizes(model.sizes);
   core::Random random(core::derive_seed({seed, kMlpStream}));

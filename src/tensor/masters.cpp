@@ -29,8 +29,8 @@ StateDict widen_to_f32_masters(StateDict state) {
     if (tensor.dtype != Dtype::f16 && tensor.dtype != Dtype::bf16) continue;
     const std::uint64_t bytes = TensorSpec{name, tensor.dtype, tensor.shape}.byte_size();
     if (tensor.data.size() != bytes) {
-      throw Error(ErrorCode::invalid_argument, "tensor " + quoted_name(name) + " needs " + std::to_string(bytes) +
-                                                   " bytes for its shape, but has " +
+      throw Error(ErrorCode::invalid_argument, "tensor " + quoted_name(name) + " needs " +
+                                                   std::to_string(bytes) + " bytes for its shape, but has " +
                                                    std::to_string(tensor.data.size()));
     }
     tensor.data = widened(tensor.data, tensor.dtype == Dtype::f16 ? f32_from_f16 : f32_from_bf16);

@@ -1,5 +1,5 @@
-// Float32 masters: the global model keeps trainable tensors in F32, whatever type the compute uses, because averages of
-// small steps vanish in 16 bits.
+// Float32 masters: the global model keeps trainable tensors in F32, whatever type the compute uses, because
+// averages of small steps vanish in 16 bits.
 #pragma once
 
 #include "parsyn/state_dict.hpp"

@@ -6,7 +6,8 @@
 
 namespace parsyn::tensor {
 
-/// The name in double quotes, without control characters, shortened to about 120 bytes at a character's border.
+/// The name in double quotes, without control characters, shortened to about 120 bytes at a character's
+/// border.
 std::string quoted_name(std::string_view name);
 
 }  // namespace parsyn::tensor

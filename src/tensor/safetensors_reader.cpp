@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::uint64_t kPrefixBytes = 8;
 
-[[noreturn]] void refuse(const std::string &what) { throw Error(ErrorCode::corrupt_data, "safetensors file: " + what); }
+[[noreturn]] void refuse(const std::string &what) {
+  throw Error(ErrorCode::corrupt_data, "safetensors file: " + what);
+}
 
 std::uint64_t read_header_length(const ByteSource &source, const SafetensorsLimits &limits) {
   if (source.size() < kPrefixBytes) {
@@ -47,18 +49,19 @@ void check_sizes(const tensor::DeclaredTensor &declared, std::uint64_t data_byte
     refuse(name() + " has data_offsets " + range_text(declared) + ", which end before they begin");
   }
   if (declared.end > data_bytes) {
-    refuse(name() + " has data_offsets " + range_text(declared) + ", but the file has " + std::to_string(data_bytes) +
-           " bytes of data; it may be cut short");
+    refuse(name() + " has data_offsets " + range_text(declared) + ", but the file has " +
+           std::to_string(data_bytes) + " bytes of data; it may be cut short");
   }
   if (declared.end - declared.begin != needed) {
-    refuse(name() + " of " + std::string(dtype_name(declared.spec.dtype)) + ' ' + shape_text(declared.spec.shape) +
-           " needs " + std::to_string(needed) + " bytes, but its data_offsets " + range_text(declared) + " hold " +
+    refuse(name() + " of " + std::string(dtype_name(declared.spec.dtype)) + ' ' +
+           shape_text(declared.spec.shape) + " needs " + std::to_string(needed) +
+           " bytes, but its data_offsets " + range_text(declared) + " hold " +
            std::to_string(declared.end - declared.begin));
   }
 }
 
-/// Sorted by offset, the tensors must start at 0, touch, and end at the end of the file: no byte belongs to nobody, and
-/// none to two.
+/// Sorted by offset, the tensors must start at 0, touch, and end at the end of the file: no byte belongs to
+/// nobody, and none to two.
 void check_coverage(const std::vector<tensor::DeclaredTensor> &tensors, std::uint64_t data_bytes) {
   std::vector<const tensor::DeclaredTensor *> by_offset;
   by_offset.reserve(tensors.size());
@@ -70,8 +73,8 @@ void check_coverage(const std::vector<tensor::DeclaredTensor> &tensors, std::uin
   for (const tensor::DeclaredTensor *declared : by_offset) {
     if (declared->begin != covered) {
       refuse("tensor " + tensor::quoted_name(declared->spec.name) + " begins at data offset " +
-             std::to_string(declared->begin) + ", but the tensors before it end at " + std::to_string(covered) +
-             (declared->begin > covered ? ": a gap" : ": an overlap"));
+             std::to_string(declared->begin) + ", but the tensors before it end at " +
+             std::to_string(covered) + (declared->begin > covered ? ": a gap" : ": an overlap"));
     }
     covered = declared->end;
   }
@@ -84,8 +87,9 @@ void check_coverage(const std::vector<tensor::DeclaredTensor> &tensors, std::uin
 }  // namespace
 
 const SafetensorsEntry *SafetensorsHeader::find(std::string_view name) const {
-  const auto found = std::lower_bound(tensors.begin(), tensors.end(), name,
-                                      [](const SafetensorsEntry &entry, std::string_view key) { return entry.spec.name < key; });
+  const auto found = std::lower_bound(
+      tensors.begin(), tensors.end(), name,
+      [](const SafetensorsEntry &entry, std::string_view key) { return entry.spec.name < key; });
   return found != tensors.end() && found->spec.name == name ? &*found : nullptr;
 }
 
@@ -123,7 +127,8 @@ StateDict read_safetensors(const ByteSource &source, const SafetensorsLimits &li
   const SafetensorsHeader header = read_safetensors_header(source, limits);
   StateDict state;
   for (const SafetensorsEntry &entry : header.tensors) {
-    Tensor tensor{entry.spec.dtype, entry.spec.shape, std::vector<std::byte>(static_cast<std::size_t>(entry.bytes))};
+    Tensor tensor{entry.spec.dtype, entry.spec.shape,
+                  std::vector<std::byte>(static_cast<std::size_t>(entry.bytes))};
     source.read_at(entry.begin, tensor.data);
     state.emplace_hint(state.end(), entry.spec.name, std::move(tensor));
   }

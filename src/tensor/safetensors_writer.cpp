@@ -28,8 +28,9 @@ void check_spec(const TensorSpec &spec) {
     refuse("the name of tensor " + tensor::quoted_name(spec.name) + " contains a NUL");
   }
   if (spec.name.size() > limits::kTensorNameBytesMax) {
-    refuse_limit("the name of tensor " + tensor::quoted_name(spec.name) + " has " + std::to_string(spec.name.size()) +
-                 " bytes; the limit is " + std::to_string(limits::kTensorNameBytesMax));
+    refuse_limit("the name of tensor " + tensor::quoted_name(spec.name) + " has " +
+                 std::to_string(spec.name.size()) + " bytes; the limit is " +
+                 std::to_string(limits::kTensorNameBytesMax));
   }
   if (spec.shape.size() > limits::kTensorRankMax) {
     refuse_limit("tensor " + tensor::quoted_name(spec.name) + " has " + std::to_string(spec.shape.size()) +
@@ -48,16 +49,20 @@ std::uint64_t byte_size_of(const TensorSpec &spec) {
 
 }  // namespace
 
-SafetensorsLayout layout_safetensors(std::vector<TensorSpec> specs, const std::map<std::string, std::string> &metadata) {
+SafetensorsLayout layout_safetensors(std::vector<TensorSpec> specs,
+                                     const std::map<std::string, std::string> &metadata) {
   if (specs.size() > limits::kTensorsMax) {
-    refuse_limit(std::to_string(specs.size()) + " tensors; the limit is " + std::to_string(limits::kTensorsMax));
+    refuse_limit(std::to_string(specs.size()) + " tensors; the limit is " +
+                 std::to_string(limits::kTensorsMax));
   }
   std::sort(specs.begin(), specs.end(), [](const TensorSpec &a, const TensorSpec &b) {
-    return std::pair(dtype_bits(b.dtype), std::string_view(a.name)) < std::pair(dtype_bits(a.dtype), std::string_view(b.name));
+    return std::pair(dtype_bits(b.dtype), std::string_view(a.name)) <
+           std::pair(dtype_bits(a.dtype), std::string_view(b.name));
   });
   tensor::HeaderJson header;
   for (const auto &[key, value] : metadata) {
-    if (key.find('\0') != std::string::npos) refuse("metadata key " + tensor::quoted_name(key) + " contains a NUL");
+    if (key.find('\0') != std::string::npos)
+      refuse("metadata key " + tensor::quoted_name(key) + " contains a NUL");
   }
   header.metadata = metadata;
   std::uint64_t end = 0;
@@ -72,7 +77,8 @@ SafetensorsLayout layout_safetensors(std::vector<TensorSpec> specs, const std::m
   }
 
   std::string json = tensor::header_json_text(header);
-  // Data of aligned tensors begins at a multiple of 8 then, as the 8 bytes before the text keep the alignment.
+  // Data of aligned tensors begins at a multiple of 8 then, as the 8 bytes before the text keep the
+  // alignment.
   json.append((kAlignment - json.size() % kAlignment) % kAlignment, ' ');
   if (json.size() > limits::kSafetensorsHeaderBytesMax) {
     refuse_limit("its header would have " + std::to_string(json.size()) + " bytes; the format's limit is " +
@@ -99,15 +105,16 @@ SafetensorsLayout layout_safetensors(std::vector<TensorSpec> specs, const std::m
   return layout;
 }
 
-void write_safetensors(const StateDict &state, ByteSink &sink, const std::map<std::string, std::string> &metadata) {
+void write_safetensors(const StateDict &state, ByteSink &sink,
+                       const std::map<std::string, std::string> &metadata) {
   const SafetensorsLayout layout = layout_safetensors(specs_of(state), metadata);
   // All sizes are checked before the first byte, so that a refusal leaves nothing behind.
   for (const SafetensorsEntry &entry : layout.tensors) {
     const std::size_t given = state.at(entry.spec.name).data.size();
     if (given != entry.bytes) {
-      refuse("tensor " + tensor::quoted_name(entry.spec.name) + " of " + std::string(dtype_name(entry.spec.dtype)) + ' ' +
-             shape_text(entry.spec.shape) + " needs " + std::to_string(entry.bytes) + " bytes, but has " +
-             std::to_string(given));
+      refuse("tensor " + tensor::quoted_name(entry.spec.name) + " of " +
+             std::string(dtype_name(entry.spec.dtype)) + ' ' + shape_text(entry.spec.shape) + " needs " +
+             std::to_string(entry.bytes) + " bytes, but has " + std::to_string(given));
     }
   }
   sink.write(std::as_bytes(std::span(layout.head)));

@@ -11,8 +11,10 @@
 namespace parsyn {
 namespace {
 
-// Elements are moved between files and memory as they are. Where this fails, the codec needs a byte swap first.
-static_assert(std::endian::native == std::endian::little, "parsyn holds tensors little-endian, as safetensors does");
+// Elements are moved between files and memory as they are. Where this fails, the codec needs a byte swap
+// first.
+static_assert(std::endian::native == std::endian::little,
+              "parsyn holds tensors little-endian, as safetensors does");
 
 struct DtypeFacts {
   Dtype dtype;
@@ -80,7 +82,8 @@ std::uint64_t TensorSpec::element_count() const {
     if (dimension == 0) {
       empty = true;
     } else if (product > UINT64_MAX / dimension) {
-      throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " + shape_text(shape) +
+      throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " +
+                                               shape_text(shape) +
                                                ", whose number of elements does not fit 64 bits");
     } else {
       product *= dimension;
@@ -93,14 +96,15 @@ std::uint64_t TensorSpec::byte_size() const {
   const std::uint64_t elements = element_count();
   const std::uint64_t bits = dtype_bits(dtype);
   if (elements > UINT64_MAX / bits) {
-    throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " + shape_text(shape) +
-                                             " of " + std::string(dtype_name(dtype)) +
+    throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " +
+                                             shape_text(shape) + " of " + std::string(dtype_name(dtype)) +
                                              ", whose size does not fit 64 bits");
   }
   if (elements * bits % 8 != 0) {
-    throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " + shape_text(shape) +
-                                             " of " + std::string(dtype_name(dtype)) + ", " +
-                                             std::to_string(elements * bits) + " bits, which do not fill the last byte");
+    throw Error(ErrorCode::corrupt_data, "tensor " + tensor::quoted_name(name) + " has shape " +
+                                             shape_text(shape) + " of " + std::string(dtype_name(dtype)) +
+                                             ", " + std::to_string(elements * bits) +
+                                             " bits, which do not fill the last byte");
   }
   return elements * bits / 8;
 }
@@ -122,9 +126,9 @@ Tensor make_f32_tensor(std::vector<std::uint64_t> shape, const std::vector<float
     throw Error(ErrorCode::invalid_argument, error.message());
   }
   if (count != elements.size()) {
-    throw Error(ErrorCode::invalid_argument, "shape " + shape_text(shape) + " holds " + std::to_string(count) +
-                                                 " elements, but " + std::to_string(elements.size()) +
-                                                 " were given");
+    throw Error(ErrorCode::invalid_argument, "shape " + shape_text(shape) + " holds " +
+                                                 std::to_string(count) + " elements, but " +
+                                                 std::to_string(elements.size()) + " were given");
   }
   Tensor made{Dtype::f32, std::move(shape), std::vector<std::byte>(elements.size() * sizeof(float))};
   if (!elements.empty()) std::memcpy(made.data.data(), elements.data(), made.data.size());
@@ -133,12 +137,12 @@ Tensor make_f32_tensor(std::vector<std::uint64_t> shape, const std::vector<float
 
 std::vector<float> f32_elements(const Tensor &tensor) {
   if (tensor.dtype != Dtype::f32) {
-    throw Error(ErrorCode::invalid_argument,
-                "the elements of an F32 tensor were asked for, but it is " + std::string(dtype_name(tensor.dtype)));
+    throw Error(ErrorCode::invalid_argument, "the elements of an F32 tensor were asked for, but it is " +
+                                                 std::string(dtype_name(tensor.dtype)));
   }
   if (tensor.data.size() % sizeof(float) != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "an F32 tensor has " + std::to_string(tensor.data.size()) + " bytes, which is not a multiple of 4");
+    throw Error(ErrorCode::invalid_argument, "an F32 tensor has " + std::to_string(tensor.data.size()) +
+                                                 " bytes, which is not a multiple of 4");
   }
   std::vector<float> elements(tensor.data.size() / sizeof(float));
   if (!elements.empty()) std::memcpy(elements.data(), tensor.data.data(), tensor.data.size());

@@ -57,6 +57,11 @@ void Model::check(const StateDict &weights) const {
     if (expected != found)
       faults.push_back({name, "shape",
                         "'" + name + "' is " + expected + " in the model and " + found + " in the weights"});
+    else if (given->second.data.size() != tensor.nbytes())
+      faults.push_back({name, "size",
+                        "'" + name + "' has " + std::to_string(given->second.data.size()) +
+                            " bytes in the weights; " + expected + " has " +
+                            std::to_string(tensor.nbytes())});
     const auto [first, is_first] = tied.try_emplace(tensor.unsafeGetTensorImpl(), name, &given->second);
     if (!is_first && first->second.second->data != given->second.data)
       faults.push_back({name, "tied",

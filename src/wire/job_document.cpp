@@ -21,7 +21,8 @@ void read_partitioning(ObjectReader &reader, PartitioningConfig &partitioning) {
   // The names are checked by check_job_config, for values that no document held too.
   reader.read("kind", partitioning.kind, {.bytes_max = kWordBytesMax}, Presence::optional);
   reader.read("alpha", partitioning.alpha, Presence::optional);
-  reader.read_whole("shards_per_worker", partitioning.shards_per_worker, core::kShardsRange, Presence::optional);
+  reader.read_whole("shards_per_worker", partitioning.shards_per_worker, core::kShardsRange,
+                    Presence::optional);
   reader.finish();
 }
 
@@ -29,12 +30,14 @@ void read_distributed(ObjectReader &reader, DistributedConfig &distributed) {
   reader.read("enabled", distributed.enabled, Presence::optional);
   reader.read("strategy", distributed.strategy, {.bytes_max = kWordBytesMax}, Presence::optional);
   reader.read_whole("num_rounds", distributed.num_rounds, core::kRoundsRange, Presence::optional);
-  reader.read_whole("steps_per_round", distributed.steps_per_round, core::kStepsPerRoundRange, Presence::optional);
+  reader.read_whole("steps_per_round", distributed.steps_per_round, core::kStepsPerRoundRange,
+                    Presence::optional);
   reader.read_whole("min_workers", distributed.min_workers, core::kWorkersRange, Presence::optional);
   reader.read_whole("max_workers", distributed.max_workers, core::kWorkersRange, Presence::optional);
   reader.read_whole("aggregation_timeout", distributed.aggregation_timeout, core::kAggregationTimeoutRange,
                     Presence::optional);
-  reader.read_whole("fault_tolerance", distributed.fault_tolerance, core::kFaultToleranceRange, Presence::optional);
+  reader.read_whole("fault_tolerance", distributed.fault_tolerance, core::kFaultToleranceRange,
+                    Presence::optional);
   if (auto section = reader.object("partitioning", Presence::optional)) {
     read_partitioning(*section, distributed.partitioning);
   }
@@ -43,9 +46,10 @@ void read_distributed(ObjectReader &reader, DistributedConfig &distributed) {
 
 void read_selection(ObjectReader &reader, WorkerSelection &selection) {
   reader.read_choice("mode", selection.mode, kSelectionModes, Presence::optional);
-  reader.read_whole_list("worker_ids", selection.worker_ids, core::kIdRange, limits::kWorkersMax, Presence::optional);
-  reader.read_whole_list("parsyn_worker_ids", selection.parsyn_worker_ids, core::kIdRange, limits::kWorkersMax,
+  reader.read_whole_list("worker_ids", selection.worker_ids, core::kIdRange, limits::kWorkersMax,
                          Presence::optional);
+  reader.read_whole_list("parsyn_worker_ids", selection.parsyn_worker_ids, core::kIdRange,
+                         limits::kWorkersMax, Presence::optional);
   reader.finish();
 }
 
@@ -64,7 +68,8 @@ void read_job(ObjectReader &reader, JobConfig &job) {
   reader.finish();
 }
 
-/// Those of check_job_config that are about what the document says, and not about a field that could not be read.
+/// Those of check_job_config that are about what the document says, and not about a field that could not be
+/// read.
 void add_findings(const JobConfig &job, FaultList &faults) {
   // Against the faults of reading only: two findings may well be about one field's parts.
   std::vector<core::JobFinding> findings = core::examine_job_config(job);
@@ -74,7 +79,8 @@ void add_findings(const JobConfig &job, FaultList &faults) {
                        [&](std::string_view field) { return faults.touches(field); });
   });
   for (core::JobFinding &finding : findings) {
-    faults.add(std::move(finding.fault.field), std::move(finding.fault.code), std::move(finding.fault.message));
+    faults.add(std::move(finding.fault.field), std::move(finding.fault.code),
+               std::move(finding.fault.message));
   }
 }
 

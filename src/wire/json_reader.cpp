@@ -36,8 +36,9 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
   bool number_float(number_float_t value, const string_t &written) override {
     // The parser falls back to a double for an integer of more than 64 bits.
     if (written.find_first_of(".eE") == std::string::npos) {
-      faults_.add(here(), "range", name_here() + " is " + shortened(written, kShownBytes) +
-                                       ", which does not fit 64 bits; write a smaller number");
+      faults_.add(here(), "range",
+                  name_here() + " is " + shortened(written, kShownBytes) +
+                      ", which does not fit 64 bits; write a smaller number");
     }
     return place(value);
   }
@@ -59,11 +60,13 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string &, const json::exception &error) override {
     constexpr int kOutOfRange = 406;
     if (error.id == kOutOfRange) {
-      faults_.add(here(), "range", name_here() + " is a number that no double can hold; write a smaller number");
+      faults_.add(here(), "range",
+                  name_here() + " is a number that no double can hold; write a smaller number");
     } else if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos) {
       faults_.add("", "json", "the text is empty; a JSON object is expected");
     } else {
-      faults_.add("", "json", "the text is not valid JSON (RFC 8259) in UTF-8 at " + position_text(text_, position));
+      faults_.add("", "json",
+                  "the text is not valid JSON (RFC 8259) in UTF-8 at " + position_text(text_, position));
     }
     return false;
   }
@@ -117,8 +120,9 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
 
   bool open(json value) {
     if (levels_.size() >= limits::kJsonDepthMax) {
-      faults_.add("", "json", "objects and arrays are nested deeper than " + std::to_string(limits::kJsonDepthMax) +
-                                  " (kJsonDepthMax)");
+      faults_.add("", "json",
+                  "objects and arrays are nested deeper than " + std::to_string(limits::kJsonDepthMax) +
+                      " (kJsonDepthMax)");
       return false;
     }
     // A container's address is stable while it is being read: its parent grows only after it is closed.
@@ -173,8 +177,9 @@ std::vector<Fault> FaultList::take() {
 
 std::optional<json> read_json(std::string_view text, FaultList &faults, std::size_t bytes_max) {
   if (text.size() > bytes_max) {
-    faults.add("", "json", "the text has " + std::to_string(text.size()) + " bytes; at most " +
-                               std::to_string(bytes_max) + " are taken");
+    faults.add("", "json",
+               "the text has " + std::to_string(text.size()) + " bytes; at most " +
+                   std::to_string(bytes_max) + " are taken");
     return std::nullopt;
   }
   TreeBuilder builder(text, faults);

@@ -1,8 +1,8 @@
 // Internal to this layer: JSON text that a peer sent, read strictly and with bounds.
 //
-// nlohmann's own parse() keeps the last of two equal keys and turns 2^64 into a double, both in silence; so the value is
-// built here from its SAX events, with a fault for each. Nothing recurses, and the depth limit bounds what later walks
-// or destroys the value.
+// nlohmann's own parse() keeps the last of two equal keys and turns 2^64 into a double, both in silence; so
+// the value is built here from its SAX events, with a fault for each. Nothing recurses, and the depth limit
+// bounds what later walks or destroys the value.
 //
 // Thread-safety: free functions without state; a FaultList has one user.
 #pragma once
@@ -38,8 +38,8 @@ class FaultList {
   std::size_t left_out_ = 0;
 };
 
-/// The value of all of `text`; nothing, with a fault, when it is not JSON, too deep or too long. Duplicate keys and
-/// numbers that do not fit are faults too, at their fields, and reading goes on where it can.
+/// The value of all of `text`; nothing, with a fault, when it is not JSON, too deep or too long. Duplicate
+/// keys and numbers that do not fit are faults too, at their fields, and reading goes on where it can.
 std::optional<nlohmann::json> read_json(std::string_view text, FaultList &faults,
                                         std::size_t bytes_max = limits::kHttpJsonBytesMax);
 

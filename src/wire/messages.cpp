@@ -78,16 +78,17 @@ std::string encode(const SessionRequest &request) {
 }
 
 SessionRequest decode_session_request(std::string_view text) {
-  return decode_message<SessionRequest>("session request", text, [](ObjectReader &reader, SessionRequest &request) {
-    request.protocol_version = 0;
-    reader.read_whole("protocol_version", request.protocol_version, {1, UINT32_MAX}, Presence::required);
-    // Other versions may have other fields, and deserve to hear of their version first.
-    if (request.protocol_version != kProtocolVersion && request.protocol_version != 0) return;
-    reader.read("software", request.software, kWord, Presence::required);
-    reader.read("instance", request.instance, kWord, Presence::required);
-    read_capabilities(reader, request.capabilities);
-    read_local_datasets(reader, request.local_datasets);
-  });
+  return decode_message<SessionRequest>(
+      "session request", text, [](ObjectReader &reader, SessionRequest &request) {
+        request.protocol_version = 0;
+        reader.read_whole("protocol_version", request.protocol_version, {1, UINT32_MAX}, Presence::required);
+        // Other versions may have other fields, and deserve to hear of their version first.
+        if (request.protocol_version != kProtocolVersion && request.protocol_version != 0) return;
+        reader.read("software", request.software, kWord, Presence::required);
+        reader.read("instance", request.instance, kWord, Presence::required);
+        read_capabilities(reader, request.capabilities);
+        read_local_datasets(reader, request.local_datasets);
+      });
 }
 
 std::string encode(const SessionGrant &grant) {
@@ -169,13 +170,14 @@ std::string encode(const ReportReceipt &receipt) {
 }
 
 ReportReceipt decode_report_receipt(std::string_view text) {
-  return decode_message<ReportReceipt>("report receipt", text, [](ObjectReader &reader, ReportReceipt &receipt) {
-    reader.read("accepted", receipt.accepted, Presence::required);
-    reader.read("duplicate", receipt.duplicate, Presence::optional);
-    reader.read("code", receipt.code, kWord, Presence::nullable);
-    reader.read("reason", receipt.reason, kSentence, Presence::nullable);
-    reader.read_whole("current_round", receipt.current_round, kRoundRange, Presence::optional);
-  });
+  return decode_message<ReportReceipt>(
+      "report receipt", text, [](ObjectReader &reader, ReportReceipt &receipt) {
+        reader.read("accepted", receipt.accepted, Presence::required);
+        reader.read("duplicate", receipt.duplicate, Presence::optional);
+        reader.read("code", receipt.code, kWord, Presence::nullable);
+        reader.read("reason", receipt.reason, kSentence, Presence::nullable);
+        reader.read_whole("current_round", receipt.current_round, kRoundRange, Presence::optional);
+      });
 }
 
 std::string encode(const Heartbeat &heartbeat) {
@@ -196,10 +198,11 @@ std::string encode(const HeartbeatAnswer &answer) {
 }
 
 HeartbeatAnswer decode_heartbeat_answer(std::string_view text) {
-  return decode_message<HeartbeatAnswer>("heartbeat's answer", text, [](ObjectReader &reader, HeartbeatAnswer &answer) {
-    reader.read_whole_list("cancelled_tasks", answer.cancelled_tasks, kAnyCount, kCancelledTasksMax,
-                           Presence::nullable);
-  });
+  return decode_message<HeartbeatAnswer>(
+      "heartbeat's answer", text, [](ObjectReader &reader, HeartbeatAnswer &answer) {
+        reader.read_whole_list("cancelled_tasks", answer.cancelled_tasks, kAnyCount, kCancelledTasksMax,
+                               Presence::nullable);
+      });
 }
 
 std::string encode(const UrlRequest &request) {

@@ -1,9 +1,9 @@
 // The worker protocol's messages as JSON, both ways.
 //
-// decode_* throw Error(invalid_argument) with every fault at once for whatever is wrong in what a peer sent: a missing
-// field, a wrong type, a count that is negative, fractional or too large, a text or list that is too long. Fields that
-// are not known are ignored, so that a newer peer of the same protocol version may say more. Optional fields may be
-// null or absent. Losses and metrics may be "NaN", "Infinity" or "-Infinity".
+// decode_* throw Error(invalid_argument) with every fault at once for whatever is wrong in what a peer sent:
+// a missing field, a wrong type, a count that is negative, fractional or too large, a text or list that is
+// too long. Fields that are not known are ignored, so that a newer peer of the same protocol version may say
+// more. Optional fields may be null or absent. Losses and metrics may be "NaN", "Infinity" or "-Infinity".
 //
 // Thread-safety: free functions without state.
 #pragma once
@@ -18,14 +18,15 @@
 
 namespace parsyn::wire {
 
-inline constexpr std::size_t kLocalDatasetsMax = 1'000;   ///< Of one session request.
-inline constexpr std::size_t kModelKindsMax = 100;        ///< Of one session request.
-inline constexpr std::size_t kKeyBytesMax = 1'024;        ///< Of an object's key.
+inline constexpr std::size_t kLocalDatasetsMax = 1'000;  ///< Of one session request.
+inline constexpr std::size_t kModelKindsMax = 100;       ///< Of one session request.
+inline constexpr std::size_t kKeyBytesMax = 1'024;       ///< Of an object's key.
 inline constexpr std::size_t kUrlBytesMax = 16'384;
-inline constexpr std::size_t kCancelledTasksMax = 10'000; ///< Of one heartbeat's answer.
+inline constexpr std::size_t kCancelledTasksMax = 10'000;  ///< Of one heartbeat's answer.
 
 std::string encode(const SessionRequest &request);
-/// A request of another protocol version is not read further than its version: the service refuses it by that.
+/// A request of another protocol version is not read further than its version: the service refuses it by
+/// that.
 SessionRequest decode_session_request(std::string_view text);
 
 std::string encode(const SessionGrant &grant);

@@ -17,20 +17,27 @@ constexpr double kExactWholeMax = 9007199254740992.0;
 /// How a value is named in a message.
 std::string shown(const json &value) {
   switch (value.type()) {
-    case json::value_t::object: return "an object";
-    case json::value_t::array: return "a list";
+    case json::value_t::object:
+      return "an object";
+    case json::value_t::array:
+      return "a list";
     case json::value_t::string:
       return "the text \"" + printable(value.get_ref<const std::string &>(), kShownBytes) + "\"";
-    default: return value.dump();
+    default:
+      return value.dump();
   }
 }
 
 }  // namespace
 
 ObjectReader::ObjectReader(const json &value, std::string path, FaultList &faults, UnknownFields unknown)
-    : value_(value.is_object() ? &value : nullptr), path_(std::move(path)), faults_(faults), unknown_(unknown) {
+    : value_(value.is_object() ? &value : nullptr),
+      path_(std::move(path)),
+      faults_(faults),
+      unknown_(unknown) {
   if (value_ == nullptr) {
-    faults_.add(path_, "type", (path_.empty() ? "the document" : path_) + " is " + shown(value) + "; it must be an object");
+    faults_.add(path_, "type",
+                (path_.empty() ? "the document" : path_) + " is " + shown(value) + "; it must be an object");
   }
 }
 
@@ -94,7 +101,8 @@ void ObjectReader::read_name(std::string_view name, std::string &out, Presence p
   if (value == nullptr) return;
   if (!value->is_string()) {
     fault(name, "type", "is " + shown(*value) + "; it must be text");
-  } else if (const std::string why = core::why_name_is_refused(value->get_ref<const std::string &>()); !why.empty()) {
+  } else if (const std::string why = core::why_name_is_refused(value->get_ref<const std::string &>());
+             !why.empty()) {
     fault(name, "format", why);
   } else {
     out = value->get<std::string>();
@@ -123,7 +131,8 @@ void ObjectReader::read_texts(std::string_view name, std::vector<std::string> &o
   }
 }
 
-std::vector<std::pair<const json *, std::string>> ObjectReader::elements(std::string_view name, std::size_t count_max,
+std::vector<std::pair<const json *, std::string>> ObjectReader::elements(std::string_view name,
+                                                                         std::size_t count_max,
                                                                          Presence presence) {
   const json *value = find(name, presence);
   if (value == nullptr) return {};
@@ -132,8 +141,9 @@ std::vector<std::pair<const json *, std::string>> ObjectReader::elements(std::st
     return {};
   }
   if (value->size() > count_max) {
-    fault(name, "range", "has " + std::to_string(value->size()) + " entries; at most " + std::to_string(count_max) +
-                             " are possible");
+    fault(name, "range",
+          "has " + std::to_string(value->size()) + " entries; at most " + std::to_string(count_max) +
+              " are possible");
     return {};
   }
   std::vector<std::pair<const json *, std::string>> result;
@@ -156,7 +166,9 @@ void ObjectReader::finish() {
 
 std::optional<std::uint64_t> ObjectReader::whole(const json &value, const std::string &path,
                                                  const core::WholeRange &range) {
-  const auto out_of_range = [&] { faults_.add(path, "range", path + " " + core::range_message(value.dump(), range)); };
+  const auto out_of_range = [&] {
+    faults_.add(path, "range", path + " " + core::range_message(value.dump(), range));
+  };
   std::uint64_t result = 0;
   if (value.is_number_unsigned()) {
     result = value.get<std::uint64_t>();
@@ -175,8 +187,9 @@ std::optional<std::uint64_t> ObjectReader::whole(const json &value, const std::s
     }
     result = static_cast<std::uint64_t>(number);
   } else {
-    faults_.add(path, "type", path + " is " + shown(value) + "; it must be a whole number from " +
-                                  std::to_string(range.min) + " to " + std::to_string(range.max));
+    faults_.add(path, "type",
+                path + " is " + shown(value) + "; it must be a whole number from " +
+                    std::to_string(range.min) + " to " + std::to_string(range.max));
     return std::nullopt;
   }
   if (!range.holds(result)) {
@@ -198,15 +211,17 @@ std::optional<double> ObjectReader::number(const json &value, const std::string 
   return std::nullopt;
 }
 
-std::optional<std::string> ObjectReader::text(const json &value, const std::string &path, const TextRule &rule) {
+std::optional<std::string> ObjectReader::text(const json &value, const std::string &path,
+                                              const TextRule &rule) {
   if (!value.is_string()) {
     faults_.add(path, "type", path + " is " + shown(value) + "; it must be text");
     return std::nullopt;
   }
   const std::string &written = value.get_ref<const std::string &>();
   if (written.size() > rule.bytes_max || written.size() < rule.bytes_min) {
-    faults_.add(path, "format", path + " has " + std::to_string(written.size()) + " bytes; it must have " +
-                                    std::to_string(rule.bytes_min) + " to " + std::to_string(rule.bytes_max));
+    faults_.add(path, "format",
+                path + " has " + std::to_string(written.size()) + " bytes; it must have " +
+                    std::to_string(rule.bytes_min) + " to " + std::to_string(rule.bytes_max));
     return std::nullopt;
   }
   if (!core::has_control_characters(written)) return written;
@@ -218,7 +233,9 @@ std::optional<std::string> ObjectReader::text(const json &value, const std::stri
 void ObjectReader::refuse_choice(std::string_view name, const json &value, const std::string &right) {
   if (value.is_string()) {
     const std::string path = path_of(name);
-    const std::string given = value.get_ref<const std::string &>().empty() ? "an empty text" : printable(value.get_ref<const std::string &>(), kShownBytes);
+    const std::string given = value.get_ref<const std::string &>().empty()
+                                  ? "an empty text"
+                                  : printable(value.get_ref<const std::string &>(), kShownBytes);
     faults_.add(path, "unknown_value", path + ": " + given + " is not available; use " + right);
   } else {
     fault(name, "type", "is " + shown(value) + "; it must be one of the texts " + right);

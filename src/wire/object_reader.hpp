@@ -1,4 +1,5 @@
-// Internal to this layer: the fields of one JSON object, read into C++ values with a fault for each that is wrong.
+// Internal to this layer: the fields of one JSON object, read into C++ values with a fault for each that is
+// wrong.
 //
 // Thread-safety: one user.
 // Lifetime: the JSON value and the FaultList outlive the reader.
@@ -82,12 +83,14 @@ class ObjectReader {
   }
   void read_whole_list(std::string_view name, std::vector<std::uint64_t> &out, const core::WholeRange &range,
                        std::size_t count_max, Presence presence);
-  void read_numbers(std::string_view name, std::vector<double> &out, std::size_t count_max, Presence presence);
-  void read_texts(std::string_view name, std::vector<std::string> &out, const TextRule &rule, std::size_t count_max,
-                  Presence presence);
+  void read_numbers(std::string_view name, std::vector<double> &out, std::size_t count_max,
+                    Presence presence);
+  void read_texts(std::string_view name, std::vector<std::string> &out, const TextRule &rule,
+                  std::size_t count_max, Presence presence);
   /// The elements of a list with their paths; empty where there is none to read.
-  std::vector<std::pair<const nlohmann::json *, std::string>> elements(std::string_view name, std::size_t count_max,
-                                                                      Presence presence);
+  std::vector<std::pair<const nlohmann::json *, std::string>> elements(std::string_view name,
+                                                                       std::size_t count_max,
+                                                                       Presence presence);
 
   template <typename T, std::size_t N>
   void read_choice(std::string_view name, T &out, const Choices<T, N> &choices, Presence presence) {

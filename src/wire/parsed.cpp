@@ -13,7 +13,8 @@ Error refusal(std::string_view what, std::vector<Fault> faults) {
     if (i > 0) message += "; ";
     message += faults[i].message;
   }
-  if (faults.size() > kListedMax) message += "; and " + std::to_string(faults.size() - kListedMax) + " more faults";
+  if (faults.size() > kListedMax)
+    message += "; and " + std::to_string(faults.size() - kListedMax) + " more faults";
   return Error(ErrorCode::invalid_argument, std::move(message), std::move(faults));
 }
 

@@ -1,4 +1,5 @@
-// The outcome of reading a document that a person or a program wrote: a value, and everything that is wrong with it.
+// The outcome of reading a document that a person or a program wrote: a value, and everything that is wrong
+// with it.
 //
 // Thread-safety: values.
 #pragma once
@@ -18,8 +19,8 @@ struct Parsed {
   std::vector<Fault> faults;
 };
 
-/// Error(invalid_argument) with these faults (at least one); its message names `what`, e.g. "training job", and lists
-/// the first few faults in words.
+/// Error(invalid_argument) with these faults (at least one); its message names `what`, e.g. "training job",
+/// and lists the first few faults in words.
 Error refusal(std::string_view what, std::vector<Fault> faults);
 
 /// The value, or refusal() thrown.

@@ -14,17 +14,25 @@ using nlohmann::json;
 
 ErrorCode code_of_status(int status) {
   switch (status) {
-    case 400: return ErrorCode::invalid_argument;
-    case 401: return ErrorCode::unauthorized;
-    case 403: return ErrorCode::forbidden;
-    case 404: return ErrorCode::not_found;
-    case 409: return ErrorCode::conflict;
-    case 413: return ErrorCode::too_large;
+    case 400:
+      return ErrorCode::invalid_argument;
+    case 401:
+      return ErrorCode::unauthorized;
+    case 403:
+      return ErrorCode::forbidden;
+    case 404:
+      return ErrorCode::not_found;
+    case 409:
+      return ErrorCode::conflict;
+    case 413:
+      return ErrorCode::too_large;
     case 429:
     case 502:
     case 503:
-    case 504: return ErrorCode::unavailable;
-    default: return ErrorCode::protocol;
+    case 504:
+      return ErrorCode::unavailable;
+    default:
+      return ErrorCode::protocol;
   }
 }
 
@@ -48,7 +56,8 @@ std::vector<Fault> faults_of(const json &problem) {
   std::vector<Fault> faults;
   for (const json &entry : *list) {
     if (faults.size() > kFaultsMax) break;
-    if (entry.is_object()) faults.push_back({text_of(entry, "field"), text_of(entry, "code"), text_of(entry, "message")});
+    if (entry.is_object())
+      faults.push_back({text_of(entry, "field"), text_of(entry, "code"), text_of(entry, "message")});
   }
   return faults;
 }

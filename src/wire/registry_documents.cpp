@@ -20,7 +20,8 @@ constexpr Choices<DatasetFormat, 5> kDatasetFormats{{{"detect", DatasetFormat::d
                                                      {"safetensors", DatasetFormat::safetensors}}};
 
 // The description holds these as texts.
-constexpr Choices<std::string_view, 3> kModelKinds{{{"mlp", "mlp"}, {"torchscript", "torchscript"}, {"custom", "custom"}}};
+constexpr Choices<std::string_view, 3> kModelKinds{
+    {{"mlp", "mlp"}, {"torchscript", "torchscript"}, {"custom", "custom"}}};
 constexpr Choices<std::string_view, 4> kActivations{
     {{"relu", "relu"}, {"tanh", "tanh"}, {"gelu", "gelu"}, {"sigmoid", "sigmoid"}}};
 constexpr Choices<std::string_view, 2> kLosses{{{"cross_entropy", "cross_entropy"}, {"mse", "mse"}}};
@@ -45,7 +46,8 @@ void read_path(ObjectReader &reader, std::string_view name, std::filesystem::pat
   if (!text.empty()) out = text;
 }
 
-void read_word(ObjectReader &reader, std::string_view name, std::string &out, const auto &choices, Presence presence) {
+void read_word(ObjectReader &reader, std::string_view name, std::string &out, const auto &choices,
+               Presence presence) {
   std::string_view word = out;
   reader.read_choice(name, word, choices, presence);
   out = std::string(word);
@@ -60,7 +62,8 @@ void read_dataset_file(ObjectReader &reader, DatasetFileOptions &file) {
   read_path(reader, "path", file.path, Presence::required);
   read_path(reader, "labels_path", file.labels_path, Presence::nullable);
   reader.read_choice("format", file.format, kDatasetFormats, Presence::optional);
-  reader.read("label_column", file.label_column, {.bytes_max = limits::kTensorNameBytesMax}, Presence::nullable);
+  reader.read("label_column", file.label_column, {.bytes_max = limits::kTensorNameBytesMax},
+              Presence::nullable);
   const bool may_be_idx = file.format == DatasetFormat::detect || file.format == DatasetFormat::idx;
   const bool may_be_csv = file.format == DatasetFormat::detect || file.format == DatasetFormat::csv;
   if (!may_be_idx) refuse_field(reader, "labels_path", "is for format idx only; remove it");
@@ -83,14 +86,16 @@ void read_dataset(ObjectReader &reader, DatasetSpec &spec) {
   reader.read("validation_fraction", spec.validation_fraction, Presence::optional);
   reader.read_whole("split_seed", spec.split_seed, {}, Presence::optional);
 
-  if (!std::isfinite(spec.validation_fraction) || spec.validation_fraction < 0 || spec.validation_fraction >= 1) {
+  if (!std::isfinite(spec.validation_fraction) || spec.validation_fraction < 0 ||
+      spec.validation_fraction >= 1) {
     reader.fault("validation_fraction", "range", "must be a number from 0 to below 1");
   }
   if (spec.local) {
     refuse_field(reader, "train", "must be absent: the examples of a local dataset stay with the workers");
     if (spec.validation_fraction > 0) {
-      reader.fault("validation_fraction", "contradiction",
-                   "must be 0: a local dataset has no training file here to take it from; give a validation file");
+      reader.fault(
+          "validation_fraction", "contradiction",
+          "must be 0: a local dataset has no training file here to take it from; give a validation file");
     }
   } else if (local_known && !spec.train && !reader.faults().touches("train")) {
     reader.fault("train", "required", "is missing; give the training file, or set local to true");
@@ -133,7 +138,8 @@ void read_described_model(ObjectReader &reader, ModelSpec &spec) {
   const bool needs_path = description.kind == "torchscript" || description.kind == "custom";
   read_path(reader, "path", spec.path, needs_path ? Presence::required : Presence::nullable);
 
-  if (mlp) refuse_field(reader, "path", "must be absent for kind mlp, whose weights are drawn from the job's seed");
+  if (mlp)
+    refuse_field(reader, "path", "must be absent for kind mlp, whose weights are drawn from the job's seed");
   if (description.kind == "torchscript") {
     refuse_field(reader, "sizes", "is for kind mlp only; the module has its own");
     refuse_field(reader, "activation", "is for kind mlp only; the module has its own");
@@ -164,9 +170,13 @@ Parsed<WorkerSpec> parse_worker_spec(std::string_view text) {
   });
 }
 
-Parsed<DatasetSpec> parse_dataset_spec(std::string_view text) { return parse_document<DatasetSpec>(text, read_dataset); }
+Parsed<DatasetSpec> parse_dataset_spec(std::string_view text) {
+  return parse_document<DatasetSpec>(text, read_dataset);
+}
 
-Parsed<ModelSpec> parse_model_spec(std::string_view text) { return parse_document<ModelSpec>(text, read_model); }
+Parsed<ModelSpec> parse_model_spec(std::string_view text) {
+  return parse_document<ModelSpec>(text, read_model);
+}
 
 std::optional<RoundChoice> parse_round_choice(std::string_view text) {
   // Built in place: g++ 12 takes a variant that is moved into an optional for uninitialized.
@@ -178,7 +188,8 @@ std::optional<RoundChoice> parse_round_choice(std::string_view text) {
   }
   std::uint32_t round = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), round);
-  if (error != std::errc{} || end != text.data() + text.size() || !kRoundChoiceRange.holds(round)) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || !kRoundChoiceRange.holds(round))
+    return std::nullopt;
   choice->emplace<std::uint32_t>(round);
   return choice;
 }

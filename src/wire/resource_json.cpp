@@ -7,14 +7,15 @@ namespace parsyn::wire {
 namespace {
 
 OrderedJson worker_value(const WorkerInfo &worker) {
-  return {{"id", worker.id},
-          {"name", worker.name},
-          {"kind", worker_kind_name(worker.kind)},
-          {"live", worker.live},
-          {"created_ms", worker.created_ms},
-          {"seen_ms", nullable(worker.seen_ms)},
-          {"capabilities", worker.capabilities ? capabilities_value(*worker.capabilities) : OrderedJson(nullptr)},
-          {"local_datasets", local_datasets_value(worker.local_datasets)}};
+  return {
+      {"id", worker.id},
+      {"name", worker.name},
+      {"kind", worker_kind_name(worker.kind)},
+      {"live", worker.live},
+      {"created_ms", worker.created_ms},
+      {"seen_ms", nullable(worker.seen_ms)},
+      {"capabilities", worker.capabilities ? capabilities_value(*worker.capabilities) : OrderedJson(nullptr)},
+      {"local_datasets", local_datasets_value(worker.local_datasets)}};
 }
 
 OrderedJson shape_value(const std::optional<DatasetShape> &shape) {

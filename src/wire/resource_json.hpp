@@ -1,7 +1,8 @@
 // What the REST API answers with: one JSON text for each resource (docs/openapi.json has their schemas).
 //
-// Never throws for what the values hold: a number that is not finite becomes "NaN", "Infinity" or "-Infinity", bytes
-// that are not UTF-8 become U+FFFD. An absent value is written as null, so every field is always there.
+// Never throws for what the values hold: a number that is not finite becomes "NaN", "Infinity" or
+// "-Infinity", bytes that are not UTF-8 become U+FFFD. An absent value is written as null, so every field is
+// always there.
 //
 // Thread-safety: free functions without state.
 #pragma once
@@ -27,7 +28,8 @@ std::string job_json(const JobStatus &job);
 std::string job_summary_json(const JobStatus &job);
 /// {"sequence", "job_id", "time_ms", "type", "text", "data": {...}}
 std::string event_json(const Event &event);
-/// {"items": [{"worker_id", "round", "steps": [...], "losses": [...]}]}: two columns of one length for each series.
+/// {"items": [{"worker_id", "round", "steps": [...], "losses": [...]}]}: two columns of one length for each
+/// series.
 std::string losses_json(std::span<const LossSeries> series);
 std::string object_json(const ObjectInfo &object);
 /// {"items": [...], "next": N or null}. `items` are JSON texts; `next` is the `after` of the next page.

@@ -12,7 +12,8 @@ constexpr TextRule kKey{.bytes_max = kKeyBytesMax, .bytes_min = 1};
 constexpr TextRule kUrl{.bytes_max = kUrlBytesMax};
 constexpr TextRule kDigest{.bytes_max = 64};
 
-constexpr Choices<Task::Kind, 2> kTaskKinds{{{"train", Task::Kind::train}, {"evaluate", Task::Kind::evaluate}}};
+constexpr Choices<Task::Kind, 2> kTaskKinds{
+    {{"train", Task::Kind::train}, {"evaluate", Task::Kind::evaluate}}};
 
 OrderedJson object_value(const ObjectRef &object) {
   return {{"key", object.key}, {"bytes", object.bytes}, {"sha256", object.sha256}, {"url", object.url}};
@@ -28,12 +29,8 @@ OrderedJson upload_value(const std::optional<UploadSlot> &slot) {
 }
 
 OrderedJson model_value(const ModelDescription &model) {
-  return {{"kind", model.kind},
-          {"sizes", model.sizes},
-          {"activation", model.activation},
-          {"loss", model.loss},
-          {"module_key", model.module_key},
-          {"module_sha256", model.module_sha256}};
+  return {{"kind", model.kind}, {"sizes", model.sizes},           {"activation", model.activation},
+          {"loss", model.loss}, {"module_key", model.module_key}, {"module_sha256", model.module_sha256}};
 }
 
 OrderedJson task_value(const Task &task) {
@@ -116,13 +113,14 @@ std::string encode(const std::optional<Task> &task) {
 }
 
 std::optional<Task> decode_task_answer(std::string_view text) {
-  return decode_message<std::optional<Task>>("task", text, [](ObjectReader &reader, std::optional<Task> &task) {
-    // A coordinator that leaves "task" out has said nothing: only null means that there is none.
-    const nlohmann::json *value = reader.find("task", Presence::required);
-    if (value == nullptr || value->is_null()) return;
-    ObjectReader fields(*value, "task", reader.faults(), UnknownFields::ignored);
-    read_task(fields, task.emplace());
-  });
+  return decode_message<std::optional<Task>>(
+      "task", text, [](ObjectReader &reader, std::optional<Task> &task) {
+        // A coordinator that leaves "task" out has said nothing: only null means that there is none.
+        const nlohmann::json *value = reader.find("task", Presence::required);
+        if (value == nullptr || value->is_null()) return;
+        ObjectReader fields(*value, "task", reader.faults(), UnknownFields::ignored);
+        read_task(fields, task.emplace());
+      });
 }
 
 }  // namespace parsyn::wire

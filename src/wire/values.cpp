@@ -9,7 +9,8 @@ constexpr Choices<Optimizer, 2> kOptimizers{{{"sgd", Optimizer::sgd}, {"adamw", 
 constexpr Choices<LearningRateSchedule, 3> kSchedules{{{"constant", LearningRateSchedule::constant},
                                                        {"linear", LearningRateSchedule::linear},
                                                        {"cosine", LearningRateSchedule::cosine}}};
-constexpr Choices<MixedPrecision, 2> kPrecisions{{{"no", MixedPrecision::no}, {"bf16", MixedPrecision::bf16}}};
+constexpr Choices<MixedPrecision, 2> kPrecisions{
+    {{"no", MixedPrecision::no}, {"bf16", MixedPrecision::bf16}}};
 
 OrderedJson early_stopping_value(const std::optional<EarlyStopping> &early_stopping) {
   if (!early_stopping) return nullptr;
@@ -32,7 +33,9 @@ OrderedJson number_value(const std::optional<double> &number) {
   return number ? number_value(*number) : OrderedJson(nullptr);
 }
 
-OrderedJson text_or_null(const std::string &text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson(text); }
+OrderedJson text_or_null(const std::string &text) {
+  return text.empty() ? OrderedJson(nullptr) : OrderedJson(text);
+}
 
 OrderedJson training_config_value(const TrainingConfig &config) {
   return {{"epochs", config.epochs},

@@ -19,7 +19,8 @@ using OrderedJson = nlohmann::ordered_json;
 /// Compact text. Bytes that are not UTF-8 become U+FFFD: writing never throws for what a value holds.
 std::string write_json(const OrderedJson &value);
 
-/// A number with as many digits as bring the same double back; "NaN", "Infinity", "-Infinity" for those that JSON has no number for.
+/// A number with as many digits as bring the same double back; "NaN", "Infinity", "-Infinity" for those that
+/// JSON has no number for.
 OrderedJson number_value(double number);
 OrderedJson number_value(const std::optional<double> &number);
 

@@ -1,4 +1,5 @@
-// Public failure reports about aggregation arithmetic, as far as the aggregator and the validation of updates show them.
+// Public failure reports about aggregation arithmetic, as far as the aggregator and the validation of updates
+// show them.
 #include <limits>
 #include <random>
 
@@ -47,8 +48,9 @@ TEST_CASE("fault 1: reports of weight zero alone are an error that says so, and 
   updates.add(1, 0, {{"w", f32({2}, {2, -2})}}).add(2, 0, {{"w", f32({2}, {6, 10})}});
   InlineExecutor executor;
   MemorySink sink;
-  const auto error = thrown_by(
-      [&] { FedAvgAggregator().aggregate({{"w", Dtype::f32, {2}}}, updates.list(), executor, sink); });
+  const auto error = thrown_by([&] {
+    FedAvgAggregator().aggregate({{"w", Dtype::f32, {2}}}, updates.list(), executor, sink);
+  });
   REQUIRE(error.has_value());
   CHECK(error->code() == ErrorCode::invalid_argument);
   CHECK(contains(error->message(), "total weight 0"));
@@ -165,7 +167,8 @@ TEST_CASE("fault 16: 512 BF16 reports of 1 average to 1, and equal ones to thems
 TEST_CASE("fault 19: three equal models average to themselves, in whatever order they arrive") {
   std::mt19937_64 random(19);
   std::vector<float> elements(10'000);
-  for (float &element : elements) element = static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-52 - 1);
+  for (float &element : elements)
+    element = static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-52 - 1);
   const StateDict equal{{"w", f32({10'000}, elements)}};
   Updates updates;
   updates.add(3, 1, equal).add(1, 1, equal).add(2, 1, equal);

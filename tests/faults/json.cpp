@@ -26,7 +26,9 @@ std::string refused_field(const std::string &text) {
   return faults[0].field;
 }
 
-std::string rounds(const std::string &value) { return job_with("\"distributed\":{\"num_rounds\":" + value + "}"); }
+std::string rounds(const std::string &value) {
+  return job_with("\"distributed\":{\"num_rounds\":" + value + "}");
+}
 
 bool refused_by_decoder(const std::string &text) {
   try {
@@ -38,7 +40,8 @@ bool refused_by_decoder(const std::string &text) {
 }
 
 std::string report_with(const std::string &num_examples, const std::string &failure = "\"\"") {
-  return R"({"lease":1,"task_id":1,"job_id":1,"round":1,"num_examples":)" + num_examples + ",\"failure\":" + failure + "}";
+  return R"({"lease":1,"task_id":1,"job_id":1,"round":1,"num_examples":)" + num_examples +
+         ",\"failure\":" + failure + "}";
 }
 
 }  // namespace
@@ -60,12 +63,15 @@ TEST_CASE("fault 65: seed 0 is a seed; absent and null are drawn") {
   const auto null = parse_job(job_with("\"seed\":null"));
   REQUIRE(null.faults.empty());
   CHECK_FALSE(null.value.seed.has_value());
-  CHECK(parse_job(job_with("\"seed\":18446744073709551615")).value.seed == std::optional<std::uint64_t>(UINT64_MAX));
+  CHECK(parse_job(job_with("\"seed\":18446744073709551615")).value.seed ==
+        std::optional<std::uint64_t>(UINT64_MAX));
   CHECK(refused_field(job_with("\"seed\":18446744073709551616")) == "seed");
   CHECK(refused_field(job_with("\"seed\":-1")) == "seed");
 }
 
-TEST_CASE("fault 127: each field of a job that is missing, null, of a wrong type or out of range is refused by its name") {
+TEST_CASE(
+    "fault 127: each field of a job that is missing, null, of a wrong type or out of range is refused by its "
+    "name") {
   struct Field {
     const char *section;
     const char *name;
@@ -93,18 +99,21 @@ TEST_CASE("fault 127: each field of a job that is missing, null, of a wrong type
   for (const Field &field : numbers) {
     const std::string path = std::string(field.section) + "." + field.name;
     const auto with = [&](const std::string &value) {
-      return job_with("\"" + std::string(field.section) + "\":{\"" + field.name + "\":" + value + "}");
+      return job_with(std::string("\"") + std::string(field.section) + "\":{\"" + field.name + "\":" + value +
+                      "}");
     };
     INFO(path);
-    for (const char *value : {"null", "\"1\"", "true", "[]", "{}", "-1"}) CHECK(refused_field(with(value)) == path);
+    for (const char *value : {"null", "\"1\"", "true", "[]", "{}", "-1"})
+      CHECK(refused_field(with(value)) == path);
     if (!field.may_be_zero) CHECK(refused_field(with("0")) == path);
     if (!field.may_be_huge) CHECK(refused_field(with("4294967296000000000")) == path);
   }
   for (const char *section : {"config", "distributed", "worker_selection"}) {
     for (const char *value : {"1", "\"x\"", "[]", "true"}) {
-      CHECK(refused_field(job_with("\"" + std::string(section) + "\":" + value)) == section);
+      CHECK(refused_field(job_with(std::string("\"") + std::string(section) + "\":" + value)) == section);
     }
-    CHECK(refused_field(job_with("\"" + std::string(section) + "\":{\"unknown\":1}")) == std::string(section) + ".unknown");
+    CHECK(refused_field(job_with(std::string("\"") + std::string(section) + "\":{\"unknown\":1}")) ==
+          std::string(section) + ".unknown");
   }
   CHECK(refused_field(R"({"dataset_id":1,"model_id":2})") == "name");
   CHECK(refused_field(R"({"name":"j","model_id":2})") == "dataset_id");
@@ -113,13 +122,15 @@ TEST_CASE("fault 127: each field of a job that is missing, null, of a wrong type
     CHECK(refused_field(R"({"dataset_id":1,"model_id":2,"name":)" + std::string(value) + "}") == "name");
   }
   for (const char *value : {"null", "0", "-1", "1.5", "\"1\"", "18446744073709551616"}) {
-    CHECK(refused_field(R"({"name":"j","model_id":2,"dataset_id":)" + std::string(value) + "}") == "dataset_id");
+    CHECK(refused_field(R"({"name":"j","model_id":2,"dataset_id":)" + std::string(value) + "}") ==
+          "dataset_id");
   }
   CHECK(refused_field("") == "");
 }
 
 TEST_CASE("fault 128: a loss of NaN keeps its value in every document, and every document is read back") {
-  Report report{.lease = 1, .task_id = 2, .job_id = 3, .round = 4, .num_examples = 5};
+  Report report;
+  report.lease = 1;
   report.train_loss = std::nan("");
   report.own = Evaluation{std::nan(""), std::nullopt, 6};
   const Report again = wire::decode_report(wire::encode(report));
@@ -138,12 +149,13 @@ TEST_CASE("fault 129: a key that appears twice is refused by name") {
   CHECK(faults[0].field == "distributed.num_rounds");
   CHECK(faults[0].code == "duplicate_key");
   CHECK(refused_field(job_with(R"("name":"k")")) == "name");
-  CHECK(refused_field(job_with(R"("distributed":{"num_rounds":3,"num\u005frounds":5})")) == "distributed.num_rounds");
+  CHECK(refused_field(job_with(R"("distributed":{"num_rounds":3,"num\u005frounds":5})")) ==
+        "distributed.num_rounds");
 }
 
 TEST_CASE("fault 130: a number that does not fit is refused; 3.0 is 3") {
-  for (const char *value : {"-1", "2.5", "1e400", "-1e400", "18446744073709551616", "\"3\"", "true", "4294967297",
-                            "4294967299", "1e10", "9007199254740993.0"}) {
+  for (const char *value : {"-1", "2.5", "1e400", "-1e400", "18446744073709551616", "\"3\"", "true",
+                            "4294967297", "4294967299", "1e10", "9007199254740993.0"}) {
     INFO(value);
     CHECK(refused_field(rounds(value)) == "distributed.num_rounds");
   }
@@ -164,11 +176,13 @@ TEST_CASE("fault 131: text that is not UTF-8 is refused where it comes in, and c
   CHECK(refused_by_decoder(report_with("1", "\"\\udc00\"")));
   CHECK(wire::decode_report(report_with("1", "\"a\\u0000b\"")).failure == "a b");
 
-  Report report{.lease = 1, .failure = "bad \xFF\xFE\x01 bytes"};
+  Report report;
+  report.lease = 1;
+  report.failure = "bad \xFF\xFE\x01 bytes";
   CHECK(wire::decode_report(wire::encode(report)).failure == "bad \xEF\xBF\xBD\xEF\xBF\xBD  bytes");
   JobStatus job;
   job.reason = "\xFF\xFE";
-  job.workers.push_back({.worker_id = 1, .name = "\xC3"});
+  job.workers.emplace_back().name = "\xC3\xC3";
   CHECK(wire::job_json(job).find("\xEF\xBF\xBD") != std::string::npos);
 }
 
@@ -178,7 +192,8 @@ TEST_CASE("fault 132: deep nesting is refused by every reader, and the process l
     for (int i = 0; i < depth; ++i) text += "{\"a\":";
     return text;
   };
-  const std::vector<std::string> attacks{std::string(100'000, '['), objects(100'000), std::string(512 * 1024, '[')};
+  const std::vector<std::string> attacks{std::string(100'000, '['), objects(100'000),
+                                         std::string(512 * 1024, '[')};
   for (const std::string &attack : attacks) {
     for (const std::string &text : {attack, job_with("\"unknown\":" + attack)}) {
       const auto faults = parse_job(text).faults;
@@ -213,6 +228,7 @@ TEST_CASE("fault 140: infinite and NaN losses of a heartbeat arrive as they were
   CHECK(losses[3] == 0.5);
 
   const LossSeries series{7, 2, {{1, HUGE_VAL}, {2, -HUGE_VAL}, {3, std::nan("")}, {4, 0.5}}};
-  CHECK(wire::losses_json({&series, 1}) ==
-        R"({"items":[{"worker_id":7,"round":2,"steps":[1,2,3,4],"losses":["Infinity","-Infinity","NaN",0.5]}]})");
+  CHECK(
+      wire::losses_json({&series, 1}) ==
+      R"({"items":[{"worker_id":7,"round":2,"steps":[1,2,3,4],"losses":["Infinity","-Infinity","NaN",0.5]}]})");
 }

@@ -93,7 +93,8 @@ TEST_CASE("fault 72: headers of every length around a read-ahead size are read w
   const StateDict expected{{"w", f32({2}, {0, 0})}};
   for (const std::size_t ahead : {512, 4096, 65536, 100'000, 131'072}) {
     for (const std::ptrdiff_t difference : {-8, -7, -6, -1, 0, 1}) {
-      std::string json = R"({"__metadata__":{"filler":""},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+      std::string json =
+          R"({"__metadata__":{"filler":""},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
       const std::size_t length = ahead + static_cast<std::size_t>(difference);
       const std::string filler(length - json.size(), 'x');
       json.insert(json.find("\"},"), filler);
@@ -121,18 +122,21 @@ TEST_CASE("fault 74: no field of a header is believed before it is checked") {
   refused_on_every_path(raw_file(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                                  R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
                                  8));
-  CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[8,0]"), 8)), "end before they begin"));
+  CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[8,0]"), 8)),
+                 "end before they begin"));
   CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[-4,4]"), 8)), "-4"));
   CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[0,18446744073709551615]"), 8)),
                  "18446744073709551615"));
-  CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[0,18446744073709551616]"), 8)), "64 bits"));
+  CHECK(contains(refused_on_every_path(raw_file(tensor_json("F32", "[2]", "[0,18446744073709551616]"), 8)),
+                 "64 bits"));
   CHECK(contains(refused_on_every_path(raw_file(tensor_json("XX", "[2]", "[0,8]"), 8)), "\"XX\""));
   const std::string size = refused_on_every_path(raw_file(tensor_json("F32", "[3]", "[0,8]"), 8));
   CHECK(contains(size, "needs 12 bytes"));
   CHECK(contains(size, "hold 8"));
   refused_on_every_path(raw_file(tensor_json("F32", "[4294967296,4294967296]", "[0,8]"), 8));
   refused_on_every_path(raw_file(tensor_json("F64", "[2305843009213693952]", "[0,0]"), 0));
-  CHECK(contains(refused_on_every_path(raw_file(std::string(" ") + tensor_json("F32", "[2]", "[0,8]"), 8)), "start with"));
+  CHECK(contains(refused_on_every_path(raw_file(std::string(" ") + tensor_json("F32", "[2]", "[0,8]"), 8)),
+                 "start with"));
   CHECK(contains(refused_on_every_path(raw_file("[1]", 0)), "start with"));
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
 }

@@ -47,7 +47,8 @@ TEST_CASE("The mean is rounded once to the stored dtype") {
   // (1 + (1 + 2^-23)) / 2 lies in the middle of two floats, and goes to the even one.
   CHECK(mean_of<float>(Dtype::f32, {{1, 1.0f}, {1, 1 + 0x1p-23f}}) == 1.0f);
   CHECK(mean_of<float>(Dtype::f32, {{1, 1 + 0x1p-23f}, {1, 1 + 0x1p-22f}}) == 1 + 0x1p-22f);
-  // A little above the middle of two halves: through a float it would end on the middle, then on the lower one.
+  // A little above the middle of two halves: through a float it would end on the middle, then on the lower
+  // one.
   const std::uint64_t n = std::uint64_t{1} << 30;
   CHECK(mean_of<std::uint16_t>(Dtype::bf16, {{n - 1, 0x3F80}, {n + 1, 0x3F81}}) == 0x3F81);
   CHECK(mean_of<std::uint16_t>(Dtype::f16, {{n - 1, 0x3C00}, {n + 1, 0x3C01}}) == 0x3C01);
@@ -59,13 +60,17 @@ TEST_CASE("The mean is rounded once to the stored dtype") {
 TEST_CASE("Integers of every width give the maximum, as integers") {
   CHECK(mean_of<std::int64_t>(Dtype::i64, {{1, 5}, {3, 7}}) == 7);
   CHECK(mean_of<std::int64_t>(Dtype::i64, {{1, INT64_MAX - 1}, {3, INT64_MAX}, {1, INT64_MIN}}) == INT64_MAX);
-  CHECK(mean_of<std::int64_t>(Dtype::i64, {{1, -(std::int64_t{1} << 60) - 1}, {1, -(std::int64_t{1} << 60) - 2}}) ==
+  CHECK(mean_of<std::int64_t>(Dtype::i64,
+                              {{1, -(std::int64_t{1} << 60) - 1}, {1, -(std::int64_t{1} << 60) - 2}}) ==
         -(std::int64_t{1} << 60) - 1);
   CHECK(mean_of<std::uint64_t>(Dtype::u64, {{1, UINT64_MAX}, {1, UINT64_MAX - 1}, {1, 1}}) == UINT64_MAX);
-  CHECK(mean_of<std::uint64_t>(Dtype::u64, {{1, std::uint64_t{1} << 63}, {1, INT64_MAX}}) == std::uint64_t{1} << 63);
+  CHECK(mean_of<std::uint64_t>(Dtype::u64, {{1, std::uint64_t{1} << 63}, {1, INT64_MAX}}) == std::uint64_t{1}
+                                                                                                 << 63);
   CHECK(mean_of<std::int32_t>(Dtype::i32, {{1, -5}, {9, -7}}) == -5);
   CHECK(mean_of<std::int16_t>(Dtype::i16, {{1, -32768}, {9, 32767}}) == 32767);
+  CHECK(mean_of<std::int32_t>(Dtype::i32, {{1, -5}, {9, 4}}) == 4);
   CHECK(mean_of<std::int8_t>(Dtype::i8, {{1, -1}, {9, -128}}) == -1);
+  CHECK(mean_of<std::int8_t>(Dtype::i8, {{1, -1}, {9, 5}}) == 5);
   CHECK(mean_of<std::uint32_t>(Dtype::u32, {{1, 0x80000000u}, {9, 1}}) == 0x80000000u);
   CHECK(mean_of<std::uint16_t>(Dtype::u16, {{1, 0x8000}, {9, 1}}) == 0x8000);
   CHECK(mean_of<std::uint8_t>(Dtype::u8, {{1, 0x80}, {9, 1}}) == 0x80);
@@ -188,10 +193,12 @@ TEST_CASE("A result that is not finite is an error that names tensor and index")
   CHECK(contains(error->message(), "\"x\" is not finite at index 33"));
 
   // Infinities of both signs make a NaN, in a file that nobody validated.
-  for (const auto &[dtype, infinity] : {std::pair<Dtype, std::uint16_t>{Dtype::f16, 0x7C00}, {Dtype::bf16, 0x7F80}}) {
+  for (const auto &[dtype, infinity] :
+       {std::pair<Dtype, std::uint16_t>{Dtype::f16, 0x7C00}, {Dtype::bf16, 0x7F80}}) {
     Updates bad;
     bad.add(1, 1, {{"x", tensor_of<std::uint16_t>(dtype, {1}, {infinity})}});
-    bad.add(2, 1, {{"x", tensor_of<std::uint16_t>(dtype, {1}, {static_cast<std::uint16_t>(infinity | 0x8000)})}});
+    bad.add(2, 1,
+            {{"x", tensor_of<std::uint16_t>(dtype, {1}, {static_cast<std::uint16_t>(infinity | 0x8000)})}});
     const auto nan = refusal_of_call({{"x", dtype, {1}}}, bad.list());
     REQUIRE(nan.has_value());
     CHECK(nan->code() == ErrorCode::corrupt_data);

@@ -39,7 +39,8 @@ TEST_CASE("The first NaN or infinity is found in every averaged dtype") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   check_found<double>(Dtype::f64, std::numeric_limits<double>::max(), {infinity, -infinity, nan, -nan});
   const auto narrow = [](double value) { return static_cast<float>(value); };
-  check_found<float>(Dtype::f32, -std::numeric_limits<float>::max(), {narrow(infinity), narrow(-infinity), narrow(nan)});
+  check_found<float>(Dtype::f32, -std::numeric_limits<float>::max(),
+                     {narrow(infinity), narrow(-infinity), narrow(nan)});
   check_found<std::uint16_t>(Dtype::f16, 0x7BFF, {0x7C00, 0xFC00, 0x7C01, 0xFFFF});
   check_found<std::uint16_t>(Dtype::bf16, 0xFF7F, {0x7F80, 0xFF80, 0x7F81, 0xFFFF});
 }

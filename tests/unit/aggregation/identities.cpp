@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kElements = 10'000;
 
-/// Finite elements of any sign, with exponents around 0: as weights are, but with all bits of the fraction in use.
+/// Finite elements of any sign, with exponents around 0: as weights are, but with all bits of the fraction in
+/// use.
 Tensor random_tensor(Dtype dtype, std::uint64_t count, std::mt19937_64 &random) {
   const auto any = [&](auto exponent_low, int exponent_steps, int fraction_bits) {
     using Bits = decltype(exponent_low);
@@ -28,18 +29,26 @@ Tensor random_tensor(Dtype dtype, std::uint64_t count, std::mt19937_64 &random) 
     return tensor_of(dtype, {count}, elements);
   };
   switch (dtype) {
-    case Dtype::f64: return any(std::uint64_t{1013}, 20, 52);
-    case Dtype::f32: return any(std::uint32_t{117}, 20, 23);
-    case Dtype::f16: return any(std::uint16_t{0}, 30, 10);
-    case Dtype::bf16: return any(std::uint16_t{117}, 20, 7);
-    default: return any(std::uint64_t{0}, 2047, 52);
+    case Dtype::f64:
+      return any(std::uint64_t{1013}, 20, 52);
+    case Dtype::f32:
+      return any(std::uint32_t{117}, 20, 23);
+    case Dtype::f16:
+      return any(std::uint16_t{0}, 30, 10);
+    case Dtype::bf16:
+      return any(std::uint16_t{117}, 20, 7);
+    default:
+      return any(std::uint64_t{0}, 2047, 52);
   }
 }
 
 StateDict random_model(std::mt19937_64 &random, std::uint64_t count = 5000) {
-  return {{"a", random_tensor(Dtype::f32, count, random)},   {"b", random_tensor(Dtype::f64, count / 3, random)},
-          {"c", random_tensor(Dtype::bf16, count, random)},  {"d", random_tensor(Dtype::f16, 17, random)},
-          {"e", random_tensor(Dtype::i64, count / 7, random)}, {"f", random_tensor(Dtype::f32, 1, random)}};
+  return {{"a", random_tensor(Dtype::f32, count, random)},
+          {"b", random_tensor(Dtype::f64, count / 3, random)},
+          {"c", random_tensor(Dtype::bf16, count, random)},
+          {"d", random_tensor(Dtype::f16, 17, random)},
+          {"e", random_tensor(Dtype::i64, count / 7, random)},
+          {"f", random_tensor(Dtype::f32, 1, random)}};
 }
 
 template <typename Float, typename Bits>
@@ -62,11 +71,13 @@ std::vector<Float> gradient_step(const std::vector<Float> &w, const std::vector<
     for (std::size_t k = 0; k < w.size(); ++k) gradient[k] += error * x[row][k];
   }
   std::vector<Float> next = w;
-  for (std::size_t k = 0; k < w.size(); ++k) next[k] -= Float(0.1) * gradient[k] / static_cast<Float>(end - begin);
+  for (std::size_t k = 0; k < w.size(); ++k)
+    next[k] -= Float(0.1) * gradient[k] / static_cast<Float>(end - begin);
   return next;
 }
 
-/// The largest difference between FedAvg of one full-batch step per worker and gradient descent on the pooled data.
+/// The largest difference between FedAvg of one full-batch step per worker and gradient descent on the pooled
+/// data.
 template <typename Float>
 double federated_against_pooled(Dtype dtype, const std::vector<std::size_t> &parts) {
   std::mt19937_64 random(3);
@@ -121,8 +132,10 @@ TEST_CASE("Equal updates average to themselves, bit for bit, in all float dtypes
   for (const Dtype dtype : {Dtype::f64, Dtype::f32, Dtype::f16, Dtype::bf16}) {
     CAPTURE(dtype_name(dtype));
     const StateDict state{{"x", random_tensor(dtype, kElements, random)}};
-    for (const std::vector<std::uint64_t> &weights :
-         {std::vector<std::uint64_t>{1}, {1, 1, 1}, {3, 7, 11}, {2'000'000'011, 1, 1'999'999'973, 6, 12345}}) {
+    for (const std::vector<std::uint64_t> &weights : {std::vector<std::uint64_t>{1},
+                                                      {1, 1, 1},
+                                                      {3, 7, 11},
+                                                      {2'000'000'011, 1, 1'999'999'973, 6, 12345}}) {
       Updates updates;
       std::uint64_t worker = 1;
       for (const std::uint64_t weight : weights) updates.add(worker++, weight, state);
@@ -140,7 +153,8 @@ TEST_CASE("Equal zeros keep their sign; a mean of both zeros is a positive one")
     for (const std::uint64_t negative_worker : {1, 2}) {
       // 9 elements: a vector unit's part and a rest, which must agree.
       const auto zeros = [&](bool minus) -> StateDict {
-        if (dtype == Dtype::f64) return {{"x", tensor_of(dtype, {9}, std::vector<double>(9, minus ? -0.0 : 0.0))}};
+        if (dtype == Dtype::f64)
+          return {{"x", tensor_of(dtype, {9}, std::vector<double>(9, minus ? -0.0 : 0.0))}};
         return {{"x", tensor_of(dtype, {9}, std::vector<float>(9, minus ? -0.0f : 0.0f))}};
       };
       Updates mixed;
@@ -153,19 +167,22 @@ TEST_CASE("Equal zeros keep their sign; a mean of both zeros is a positive one")
 TEST_CASE("Arrival order, thread count and block size leave the bytes as they are") {
   std::mt19937_64 random(2);
   Updates updates;
-  for (const std::uint64_t worker : {5, 3, 11, 2, 40, 8, 1}) updates.add(worker, random() % 1000, random_model(random));
+  for (const std::uint64_t worker : {5, 3, 11, 2, 40, 8, 1})
+    updates.add(worker, random() % 1000, random_model(random));
   const std::vector<TensorSpec> specs = specs_of(random_model(random));
   InlineExecutor one;
   const std::vector<std::byte> expected = aggregate_bytes(specs, updates.list(), one);
   std::vector<Update> arrival = updates.list();
   for (int repeat = 0; repeat < 10; ++repeat) {
-    for (std::size_t left = arrival.size(); left > 1; --left) std::swap(arrival[left - 1], arrival[random() % left]);
+    for (std::size_t left = arrival.size(); left > 1; --left)
+      std::swap(arrival[left - 1], arrival[random() % left]);
     if (aggregate_bytes(specs, arrival, one) != expected) FAIL("arrival order " << repeat);
   }
   for (const unsigned threads : {1u, 2u, 3u, 8u}) {
     for (const std::uint64_t block : {7, 4096, 100'000}) {
       ThreadExecutor executor(threads);
-      if (aggregate_bytes(specs, arrival, executor, block) != expected) FAIL(threads << " threads, blocks of " << block);
+      if (aggregate_bytes(specs, arrival, executor, block) != expected)
+        FAIL(threads << " threads, blocks of " << block);
     }
   }
   CHECK(aggregate_bytes(specs, arrival, one, 1) == expected);
@@ -234,7 +251,8 @@ TEST_CASE("No mean lies outside the values that it is the mean of") {
     values.push_back(one);
     updates.add(worker, 1 + random() % 7, {{"x", tensor_of(Dtype::f64, {kElements}, one)}});
   }
-  const std::vector<double> mean = elements_of<double>(aggregate({{"x", Dtype::f64, {kElements}}}, updates.list()).at("x"));
+  const std::vector<double> mean =
+      elements_of<double>(aggregate({{"x", Dtype::f64, {kElements}}}, updates.list()).at("x"));
   for (std::size_t index = 0; index < kElements; ++index) {
     double low = values[0][index];
     double high = low;

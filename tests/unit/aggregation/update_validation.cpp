@@ -17,7 +17,9 @@ StateDict model() { return {{"w", f32({2, 3}, {1, 2, 3, 4, 5, 6})}, {"b", f32({2
 class BrokenSource final : public ByteSource {
  public:
   std::uint64_t size() const override { return 1000; }
-  void read_at(std::uint64_t, std::span<std::byte>) const override { throw Error(ErrorCode::io, "disk on fire"); }
+  void read_at(std::uint64_t, std::span<std::byte>) const override {
+    throw Error(ErrorCode::io, "disk on fire");
+  }
 };
 
 }  // namespace
@@ -73,14 +75,16 @@ TEST_CASE("A source that cannot be read says nothing about the update: the error
 TEST_CASE("The first value that is not finite is named by tensor and index, on any number of threads") {
   // Longer than several blocks of a scan.
   constexpr std::uint64_t kLong = 300'000;
-  const std::vector<TensorSpec> specs{{"a", Dtype::f32, {kLong}}, {"b", Dtype::f64, {kLong}}, {"c", Dtype::i32, {1}}};
+  const std::vector<TensorSpec> specs{
+      {"a", Dtype::f32, {kLong}}, {"b", Dtype::f64, {kLong}}, {"c", Dtype::i32, {1}}};
   std::vector<float> a(kLong, 1);
   std::vector<double> b(kLong, 1);
   const auto reason = [&](Executor &executor) {
-    const std::vector<std::byte> file = file_of({{"a", f32({kLong}, a)},
-                                                 {"b", tensor_of(Dtype::f64, {kLong}, b)},
-                                                 // As a float these bits would be a NaN.
-                                                 {"c", tensor_of<std::uint32_t>(Dtype::i32, {1}, {0x7FFFFFFF})}});
+    const std::vector<std::byte> file =
+        file_of({{"a", f32({kLong}, a)},
+                 {"b", tensor_of(Dtype::f64, {kLong}, b)},
+                 // As a float these bits would be a NaN.
+                 {"c", tensor_of<std::uint32_t>(Dtype::i32, {1}, {0x7FFFFFFF})}});
     return why_update_is_refused(MemorySource(file), specs, executor);
   };
   const auto same_on_all = [&](const std::string &words) {

@@ -73,7 +73,8 @@ TEST_CASE("every whole number of a job has a range, and both its ends belong to 
          return &j.config.early_stopping->patience;
        },
        1, limits::kRoundsMax},
-      {"distributed.num_rounds", [](JobConfig &j) { return &j.distributed->num_rounds; }, 1, limits::kRoundsMax},
+      {"distributed.num_rounds", [](JobConfig &j) { return &j.distributed->num_rounds; }, 1,
+       limits::kRoundsMax},
       {"distributed.steps_per_round", [](JobConfig &j) { return &j.distributed->steps_per_round; }, 1,
        limits::kStepsPerRoundMax},
       {"distributed.aggregation_timeout", [](JobConfig &j) { return &j.distributed->aggregation_timeout; }, 1,
@@ -110,7 +111,10 @@ TEST_CASE("every real number of a job has a range without what is not finite") {
   };
   const double tiny = std::numeric_limits<double>::denorm_min();
   const std::vector<Case> cases{
-      {"config.learning_rate", [](JobConfig &j) { return &j.config.learning_rate; }, {tiny, 1e308}, {0, -0.1}},
+      {"config.learning_rate",
+       [](JobConfig &j) { return &j.config.learning_rate; },
+       {tiny, 1e308},
+       {0, -0.1}},
       {"config.momentum", [](JobConfig &j) { return &j.config.momentum; }, {0, 0.999}, {1, -tiny}},
       {"config.weight_decay", [](JobConfig &j) { return &j.config.weight_decay; }, {0, 2}, {-tiny}},
       {"config.max_grad_norm", [](JobConfig &j) { return &j.config.max_grad_norm; }, {0, 1}, {-1}},
@@ -122,7 +126,10 @@ TEST_CASE("every real number of a job has a range without what is not finite") {
        },
        {0, 0.5},
        {-tiny}},
-      {"distributed.partitioning.alpha", [](JobConfig &j) { return &j.distributed->partitioning.alpha; }, {0.01}, {0}},
+      {"distributed.partitioning.alpha",
+       [](JobConfig &j) { return &j.distributed->partitioning.alpha; },
+       {0.01},
+       {0}},
   };
   for (Case one : cases) {
     INFO(one.field);
@@ -150,8 +157,9 @@ TEST_CASE("min_workers may not exceed max_workers, and max_workers is bounded") 
   CHECK(fault.message.find("7") != std::string::npos);
   CHECK(fault.message.find("6") != std::string::npos);
 
-  CHECK(only_fault([](JobConfig &job) { job.distributed->max_workers = limits::kWorkersPerRoundMax + 1; }).field ==
-        "distributed.max_workers");
+  CHECK(only_fault([](JobConfig &job) {
+          job.distributed->max_workers = limits::kWorkersPerRoundMax + 1;
+        }).field == "distributed.max_workers");
   CHECK(only_fault([](JobConfig &job) { job.distributed->min_workers = 0; }).code == "range");
 }
 
@@ -185,12 +193,17 @@ TEST_CASE("each selection mode takes its own ids and no others") {
   CHECK(faults_of(SelectionMode::mixed, {1}, {}).empty());
   CHECK(faults_of(SelectionMode::mixed, {}, {1}).empty());
 
-  CHECK(has_fault(faults_of(SelectionMode::automatic, {1}, {}), "worker_selection.worker_ids", "contradiction"));
-  CHECK(has_fault(faults_of(SelectionMode::automatic, {}, {1}), "worker_selection.parsyn_worker_ids", "contradiction"));
+  CHECK(has_fault(faults_of(SelectionMode::automatic, {1}, {}), "worker_selection.worker_ids",
+                  "contradiction"));
+  CHECK(has_fault(faults_of(SelectionMode::automatic, {}, {1}), "worker_selection.parsyn_worker_ids",
+                  "contradiction"));
   CHECK(has_fault(faults_of(SelectionMode::own, {}, {}), "worker_selection.worker_ids", "required"));
-  CHECK(has_fault(faults_of(SelectionMode::own, {1}, {2}), "worker_selection.parsyn_worker_ids", "contradiction"));
-  CHECK(has_fault(faults_of(SelectionMode::parsyn, {}, {}), "worker_selection.parsyn_worker_ids", "required"));
-  CHECK(has_fault(faults_of(SelectionMode::parsyn, {1}, {2}), "worker_selection.worker_ids", "contradiction"));
+  CHECK(has_fault(faults_of(SelectionMode::own, {1}, {2}), "worker_selection.parsyn_worker_ids",
+                  "contradiction"));
+  CHECK(
+      has_fault(faults_of(SelectionMode::parsyn, {}, {}), "worker_selection.parsyn_worker_ids", "required"));
+  CHECK(
+      has_fault(faults_of(SelectionMode::parsyn, {1}, {2}), "worker_selection.worker_ids", "contradiction"));
   CHECK(has_fault(faults_of(SelectionMode::mixed, {}, {}), "worker_selection.worker_ids", "required"));
 }
 
@@ -226,20 +239,22 @@ TEST_CASE("a name is 1 to 200 bytes of UTF-8 without control characters") {
     return has_fault(check_job_config(job), "name", "format");
   };
   CHECK_FALSE(refused("../../etc/passwd %s <b>"));
-  CHECK_FALSE(refused("Gr\xC3\xBC\xC3\x9F" "e \xE6\x97\xA5 \xF0\x9F\x98\x80"));
+  CHECK_FALSE(
+      refused("Gr\xC3\xBC\xC3\x9F"
+              "e \xE6\x97\xA5 \xF0\x9F\x98\x80"));
   CHECK_FALSE(refused(std::string(200, 'a')));
   CHECK(refused(""));
   CHECK(refused(std::string(201, 'a')));
   CHECK(refused(std::string("a\0b", 3)));
   CHECK(refused("a\nb"));
   CHECK(refused("a\x7F"));
-  CHECK(refused("a\xC2\x85"));          // U+0085
+  CHECK(refused("a\xC2\x85"));  // U+0085
   CHECK(refused("\xFF\xFE"));
-  CHECK(refused("\xED\xA0\x80"));       // a surrogate
-  CHECK(refused("\xC0\xAF"));           // longer than needed
+  CHECK(refused("\xED\xA0\x80"));  // a surrogate
+  CHECK(refused("\xC0\xAF"));      // longer than needed
   CHECK(refused("\xE0\x80\xAF"));
-  CHECK(refused("\xF4\x90\x80\x80"));   // above U+10FFFF
-  CHECK(refused("\xE6\x97"));           // cut short
+  CHECK(refused("\xF4\x90\x80\x80"));  // above U+10FFFF
+  CHECK(refused("\xE6\x97"));          // cut short
 }
 
 TEST_CASE("enumerations have the names of the REST API") {
@@ -259,8 +274,10 @@ TEST_CASE("enumerations have the names of the REST API") {
 TEST_CASE("completed, failed, stopped and cancelled are terminal, and no other state is") {
   CHECK(job_state_name(JobState::waiting) == "waiting");
   CHECK(job_state_name(JobState::cancelled) == "cancelled");
-  for (const JobState state : {JobState::waiting, JobState::running, JobState::evaluating}) CHECK_FALSE(is_terminal(state));
-  for (const JobState state : {JobState::completed, JobState::failed, JobState::stopped, JobState::cancelled}) {
+  for (const JobState state : {JobState::waiting, JobState::running, JobState::evaluating})
+    CHECK_FALSE(is_terminal(state));
+  for (const JobState state :
+       {JobState::completed, JobState::failed, JobState::stopped, JobState::cancelled}) {
     CHECK(is_terminal(state));
   }
 }

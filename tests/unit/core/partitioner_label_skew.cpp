@@ -86,6 +86,11 @@ TEST_CASE("a label-skew request without labels, or with an impossible minimum, i
   }
 }
 
+TEST_CASE("a refused alpha is named as it was given") {
+  CHECK(mentions(error_of([] { make_dirichlet_partitioner({.alpha = 1e-7}); }), "alpha is 1e-07;"));
+  CHECK(mentions(error_of([] { make_dirichlet_partitioner({.alpha = -0.5}); }), "alpha is -0.5;"));
+}
+
 TEST_CASE("the shards partitioner gives the golden split of docs/partitioning.md") {
   const auto labels = cycled_labels(21, 5);
   CHECK(make_shards_partitioner(2)->partition({21, 3, 42, labels}) ==

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "http/http_client.hpp"
 #include "http/http_server.hpp"
@@ -181,13 +182,14 @@ TEST_CASE("an early refusal over TLS is read, and a stop with parked requests ke
     request.headers["Expect"] = "";
     CHECK(client.perform(request).status == 403);
   }
-  std::thread waiting([&] {
-    CHECK(error_of([&] { client.perform(get(server->url() + "/park")); }).code() == ErrorCode::unavailable);
-  });
+  ErrorCode code = ErrorCode::ok;
+  const auto park = get(server->url() + "/park");
+  std::thread waiting([&] { code = error_of([&] { client.perform(park); }).code(); });
   REQUIRE(parked.wait(1).size() == 1);
   const Stopwatch watch;
   server->stop();
   CHECK(watch.elapsed() < limits::kStopBound);
   CHECK(done.count() == 1);
   waiting.join();
+  CHECK(code == ErrorCode::unavailable);
 }

@@ -21,23 +21,28 @@ struct Format {
   int exponent_bits;
   int fraction_bits;
 
-  std::uint16_t infinity() const { return static_cast<std::uint16_t>(((1u << exponent_bits) - 1) << fraction_bits); }
+  std::uint16_t infinity() const {
+    return static_cast<std::uint16_t>(((1u << exponent_bits) - 1) << fraction_bits);
+  }
 };
 
-const Format kFormats[] = {{"F16", f32_from_f16, f16_from_f64, 5, 10}, {"BF16", f32_from_bf16, bf16_from_f64, 8, 7}};
+const Format kFormats[] = {{"F16", f32_from_f16, f16_from_f64, 5, 10},
+                           {"BF16", f32_from_bf16, bf16_from_f64, 8, 7}};
 
 /// What the bits mean by the definition of the format, for a number that is neither NaN nor infinite.
 double meaning(const Format &format, std::uint16_t bits) {
   const int exponent = (bits & 0x7FFF) >> format.fraction_bits;
   const int fraction = bits & ((1 << format.fraction_bits) - 1);
   const int bias = (1 << (format.exponent_bits - 1)) - 1;
-  const double magnitude =
-      exponent == 0 ? std::ldexp(fraction, 1 - bias - format.fraction_bits)
-                    : std::ldexp(fraction + (1 << format.fraction_bits), exponent - bias - format.fraction_bits);
+  const double magnitude = exponent == 0 ? std::ldexp(fraction, 1 - bias - format.fraction_bits)
+                                         : std::ldexp(fraction + (1 << format.fraction_bits),
+                                                      exponent - bias - format.fraction_bits);
   return (bits & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-bool same_bits(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
 
 }  // namespace
 

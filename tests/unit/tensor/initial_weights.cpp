@@ -1,5 +1,8 @@
 #include <cmath>
 #include <random>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "parsyn/trainer.hpp"
 #include "support/catch.hpp"

@@ -25,7 +25,8 @@ std::string refusal_of(std::string_view json, std::size_t data_bytes, const Safe
 }
 
 /// Refused as corrupt, with these words in the sentence.
-void check_corrupt(std::string_view json, std::size_t data_bytes, std::initializer_list<std::string_view> words) {
+void check_corrupt(std::string_view json, std::size_t data_bytes,
+                   std::initializer_list<std::string_view> words) {
   const std::string reason = refusal_of(json, data_bytes);
   CAPTURE(json.substr(0, 200), reason);
   CHECK(reason.substr(0, 14) == "corrupt_data: ");
@@ -93,7 +94,8 @@ TEST_CASE("Any state dict that is written is read back unchanged") {
 }
 
 TEST_CASE("Tensors are found by name, in a header in name order") {
-  const std::vector<std::byte> file = file_of({{"a", f32({2}, {1, 2})}, {"b", tensor_of<double>(Dtype::f64, {1}, {3})}});
+  const std::vector<std::byte> file =
+      file_of({{"a", f32({2}, {1, 2})}, {"b", tensor_of<double>(Dtype::f64, {1}, {3})}});
   const SafetensorsHeader header = header_of(file);
   REQUIRE(header.find("a") != nullptr);
   CHECK(header.find("a")->bytes == 8);
@@ -113,7 +115,8 @@ TEST_CASE("Files of other writers are read: unaligned data, any key order, white
 TEST_CASE("Keys that are there twice, or unknown, or missing, are named") {
   const std::string entry = R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
   check_corrupt("{\"w\":" + entry + ",\"w\":" + entry + "}", 1, {"\"w\"", "twice"});
-  check_corrupt("{\"w\":" + entry + R"(,"w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2, {"\"w\"", "twice"});
+  check_corrupt("{\"w\":" + entry + R"(,"w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})", 2,
+                {"\"w\"", "twice"});
   check_corrupt(R"({"__metadata__":{},"__metadata__":{}})", 0, {"__metadata__", "twice"});
   check_corrupt(R"({"__metadata__":{"a":"1","a":"1"}})", 0, {"\"a\"", "twice"});
   const std::string whole = R"("dtype":"U8","shape":[1],"data_offsets":[0,1])";
@@ -130,14 +133,19 @@ TEST_CASE("Dimensions and offsets are integers of 64 bits from 0") {
   for (const std::string_view number :
        {"1.0", "1e0", "-1", "-0", "18446744073709551616", "1e400", "\"1\"", "true", "null", "[1]", "{}"}) {
     CAPTURE(number);
-    check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[)" + std::string(number) + R"(],"data_offsets":[0,1])"), 1,
-                  {"header"});
-    check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0,)" + std::string(number) + "]"), 1,
-                  {"header"});
+    check_corrupt(
+        tensor_json("w", R"("dtype":"U8","shape":[)" + std::string(number) + R"(],"data_offsets":[0,1])"), 1,
+        {"header"});
+    check_corrupt(
+        tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0,)" + std::string(number) + "]"), 1,
+        {"header"});
   }
-  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[-3],"data_offsets":[0,1])"), 1, {"\"w\"", "-3", "shape"});
-  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0,1,1])"), 1, {"\"w\"", "more than two"});
-  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0])"), 1, {"\"w\"", "1 data_offsets"});
+  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[-3],"data_offsets":[0,1])"), 1,
+                {"\"w\"", "-3", "shape"});
+  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0,1,1])"), 1,
+                {"\"w\"", "more than two"});
+  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[1],"data_offsets":[0])"), 1,
+                {"\"w\"", "1 data_offsets"});
   check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[18446744073709551615,2],"data_offsets":[0,1])"), 1,
                 {"\"w\"", "64 bits"});
 }
@@ -150,10 +158,12 @@ TEST_CASE("Values of another type, and nesting where none belongs, are errors") 
   check_corrupt(tensor_json("w", R"("dtype":5,"shape":[1],"data_offsets":[0,1])"), 1, {"\"w\"", "dtype"});
   check_corrupt(tensor_json("w", R"("dtype":"XX","shape":[1],"data_offsets":[0,1])"), 1, {"\"w\"", "\"XX\""});
   check_corrupt(tensor_json("w", R"("dtype":"U8","shape":1,"data_offsets":[0,1])"), 1, {"\"w\"", "shape"});
-  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[[1]],"data_offsets":[0,1])"), 1, {"\"w\"", "shape"});
+  check_corrupt(tensor_json("w", R"("dtype":"U8","shape":[[1]],"data_offsets":[0,1])"), 1,
+                {"\"w\"", "shape"});
   check_corrupt(R"({"__metadata__":"x"})", 0, {"__metadata__"});
   for (const std::string_view value : {"1", "1.5", "-1", "null", "true", "[]", "{}"}) {
-    check_corrupt("{\"__metadata__\":{\"round\":" + std::string(value) + "}}", 0, {"\"round\"", "only strings"});
+    check_corrupt("{\"__metadata__\":{\"round\":" + std::string(value) + "}}", 0,
+                  {"\"round\"", "only strings"});
   }
   check_corrupt("{\"w\":" + std::string(100000, '['), 0, {"header"});
   check_corrupt(std::string(100000, '{') + "}", 0, {"header"});
@@ -186,7 +196,9 @@ TEST_CASE("Names are not empty and contain no NUL") {
 TEST_CASE("Limits on header, tensors, names and dimensions are named, with too_large") {
   const std::string body = R"("dtype":"U8","shape":[1,1],"data_offsets":[0,1])";
   const std::string json = tensor_json("name", body);
-  CHECK(refusal_of(json, 1, {.header_bytes_max = json.size(), .tensors_max = 1, .name_bytes_max = 4, .rank_max = 2}).empty());
+  CHECK(refusal_of(json, 1,
+                   {.header_bytes_max = json.size(), .tensors_max = 1, .name_bytes_max = 4, .rank_max = 2})
+            .empty());
   for (const SafetensorsLimits &limits :
        {SafetensorsLimits{.header_bytes_max = json.size() - 1}, SafetensorsLimits{.tensors_max = 0},
         SafetensorsLimits{.name_bytes_max = 3}, SafetensorsLimits{.rank_max = 1}}) {
@@ -198,7 +210,8 @@ TEST_CASE("Limits on header, tensors, names and dimensions are named, with too_l
 }
 
 TEST_CASE("The writer refuses what no reader would take") {
-  const auto code_of = [](std::vector<TensorSpec> specs, const std::map<std::string, std::string> &metadata = {}) {
+  const auto code_of = [](std::vector<TensorSpec> specs,
+                          const std::map<std::string, std::string> &metadata = {}) {
     const auto error = thrown_by([&] { layout_safetensors(std::move(specs), metadata); });
     return error ? error->code() : ErrorCode::ok;
   };
@@ -213,8 +226,10 @@ TEST_CASE("The writer refuses what no reader would take") {
   CHECK(code_of({good}, {{"k", "\xFF"}}) == ErrorCode::invalid_argument);
   CHECK(code_of({good}, {{std::string("k\0", 2), "v"}}) == ErrorCode::invalid_argument);
   CHECK(code_of({{"w", Dtype::f32, {UINT64_MAX, 3}}}) == ErrorCode::invalid_argument);
-  CHECK(code_of({{"w", Dtype::u8, {UINT64_MAX / 8}}, {"x", Dtype::u8, {UINT64_MAX / 8}},
-                 {"y", Dtype::u8, {UINT64_MAX / 8}}, {"z", Dtype::u8, {UINT64_MAX / 8}},
+  CHECK(code_of({{"w", Dtype::u8, {UINT64_MAX / 8}},
+                 {"x", Dtype::u8, {UINT64_MAX / 8}},
+                 {"y", Dtype::u8, {UINT64_MAX / 8}},
+                 {"z", Dtype::u8, {UINT64_MAX / 8}},
                  {"zz", Dtype::u8, {UINT64_MAX / 8}}}) == ErrorCode::invalid_argument);
   CHECK(code_of({{std::string(1025, 'n'), Dtype::f32, {2}}}) == ErrorCode::too_large);
   CHECK(code_of({{"w", Dtype::f32, std::vector<std::uint64_t>(17, 1)}}) == ErrorCode::too_large);

@@ -11,9 +11,9 @@ using parsyn::test::thrown_by;
 
 TEST_CASE("Dtypes have the names and sizes of safetensors") {
   const std::vector<std::pair<std::string, unsigned>> known{
-      {"F64", 64},    {"F32", 32},     {"F16", 16},    {"BF16", 16},   {"I64", 64},        {"I32", 32},
-      {"I16", 16},    {"I8", 8},       {"U64", 64},    {"U32", 32},    {"U16", 16},        {"U8", 8},
-      {"BOOL", 8},    {"F4", 4},       {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"F8_E5M2", 8},     {"F8_E4M3", 8},
+      {"F64", 64},    {"F32", 32},        {"F16", 16},        {"BF16", 16},   {"I64", 64},    {"I32", 32},
+      {"I16", 16},    {"I8", 8},          {"U64", 64},        {"U32", 32},    {"U16", 16},    {"U8", 8},
+      {"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"F8_E5M2", 8}, {"F8_E4M3", 8},
       {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"C64", 64}};
   std::set<Dtype> seen;
   for (const auto &[name, bits] : known) {
@@ -52,7 +52,8 @@ TEST_CASE("The number of elements is the product of the shape, 1 for a scalar") 
   CHECK(TensorSpec{"w", Dtype::u8, {UINT64_MAX / 8}}.byte_size() == UINT64_MAX / 8);
 }
 
-TEST_CASE("A size that does not fit 64 bits, or does not fill the last byte, is an error naming tensor and shape") {
+TEST_CASE(
+    "A size that does not fit 64 bits, or does not fill the last byte, is an error naming tensor and shape") {
   const std::uint64_t half = std::uint64_t{1} << 32;
   for (const std::vector<std::uint64_t> &shape :
        {std::vector<std::uint64_t>{half, half}, {UINT64_MAX, 2}, {0, half, half}, {half, 0, half}}) {

@@ -96,7 +96,7 @@ TEST_CASE("A trainer that wants another number of threads waits its turn, and ca
 
 TEST_CASE("The pthread build of OpenBLAS is reported, the OpenMP build is not") {
   std::istringstream openmp(
-      "7f00-7f01 r-xp 00000000 fe:00 12 /usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblaso-r0.3.21.so\n");
+      "7f00-7f01 r-xp 00000000 fe:00 12 /usr/lib/x86_64-linux-gnu/openblas-openmp/libopenblasp-r0.3.21.so\n");
   CHECK(torch::blas_warning_of(openmp).empty());
   std::istringstream pthread(
       "7f00-7f01 rw-p 00000000 00:00 0 \n"

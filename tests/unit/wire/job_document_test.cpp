@@ -30,7 +30,8 @@ using Fields = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("distributed absent is disabled, present without enabled is enabled, worker_selection absent is auto") {
+TEST_CASE(
+    "distributed absent is disabled, present without enabled is enabled, worker_selection absent is auto") {
   const auto absent = parse_job(job_with(""));
   REQUIRE(absent.faults.empty());
   CHECK_FALSE(absent.value.is_distributed());
@@ -84,8 +85,8 @@ TEST_CASE("every field of a job is read") {
   expected.config.lora_alpha = 24.5;
   expected.config.threads = 3;
   expected.config.early_stopping = EarlyStopping{7, 0.125};
-  expected.distributed =
-      DistributedConfig{true, "federated_averaging", 11, 12, 2, 3, 13, 14, PartitioningConfig{"shards", 0.25, 5}};
+  expected.distributed = DistributedConfig{
+      true, "federated_averaging", 11, 12, 2, 3, 13, 14, PartitioningConfig{"shards", 0.25, 5}};
   expected.worker_selection = WorkerSelection{SelectionMode::mixed, {5, 6}, {7}};
   CHECK(parsed.value == expected);
 
@@ -131,12 +132,13 @@ TEST_CASE("all faults of a document are told at once, each at its field") {
     "config": {"epochs": 0, "lr": 1, "optimizer": "lion", "use_peft": 1, "early_stopping": {"patience": -1}},
     "distributed": {"strategy": "fedprox", "num_rounds": null, "min_workers": 9, "max_workers": 3},
     "worker_selection": {"mode": "mixed", "worker_ids": [1, 0, "3", 1]}})");
-  CHECK(faults == Fields{"config.early_stopping.patience range", "config.epochs range", "config.lr unknown_field",
-                         "config.optimizer unknown_value", "config.use_peft type", "dataset_id type",
-                         "distributed.min_workers contradiction", "distributed.num_rounds type",
-                         "distributed.strategy unknown_value", "model unknown_field", "model_id required",
-                         "name required", "worker_selection.worker_ids[1] range",
-                         "worker_selection.worker_ids[2] type", "worker_selection.worker_ids[3] duplicate_id"});
+  CHECK(faults == Fields{"config.early_stopping.patience range", "config.epochs range",
+                         "config.lr unknown_field", "config.optimizer unknown_value", "config.use_peft type",
+                         "dataset_id type", "distributed.min_workers contradiction",
+                         "distributed.num_rounds type", "distributed.strategy unknown_value",
+                         "model unknown_field", "model_id required", "name required",
+                         "worker_selection.worker_ids[1] range", "worker_selection.worker_ids[2] type",
+                         "worker_selection.worker_ids[3] duplicate_id"});
 }
 
 TEST_CASE("a field that could not be read has one fault, and nothing is compared with its default") {
@@ -164,7 +166,8 @@ TEST_CASE("an unknown field is refused with the names of those that exist") {
 TEST_CASE("another strategy is refused by name") {
   const auto parsed = parse_job(job_with(R"("distributed":{"strategy":"fedprox"})"));
   REQUIRE(parsed.faults.size() == 1);
-  CHECK(parsed.faults[0].message.find("fedprox is not available; use federated_averaging") != std::string::npos);
+  CHECK(parsed.faults[0].message.find("fedprox is not available; use federated_averaging") !=
+        std::string::npos);
 }
 
 TEST_CASE("a body that is no object is refused as a whole") {

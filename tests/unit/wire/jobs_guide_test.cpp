@@ -38,7 +38,8 @@ std::vector<std::pair<std::string, std::string>> defaults_of(const std::string &
     std::vector<std::string> cells;
     std::istringstream parts(line.substr(1));
     for (std::string cell; std::getline(parts, cell, '|');) {
-      cell.erase(std::remove_if(cell.begin(), cell.end(), [](char c) { return c == ' ' || c == '`'; }), cell.end());
+      cell.erase(std::remove_if(cell.begin(), cell.end(), [](char c) { return c == ' ' || c == '`'; }),
+                 cell.end());
       cells.push_back(cell);
     }
     REQUIRE(cells.size() >= 3);
@@ -60,7 +61,8 @@ void check_table(const std::string &heading, json written) {
   const auto rows = defaults_of(section(guide(), heading));
   for (const auto &[name, value] : flat.items()) {
     INFO(name);
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto &one) { return one.first == name; });
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [&](const auto &one) { return one.first == name; });
     REQUIRE(row != rows.end());
     CHECK((value.is_string() ? json(row->second) : json::parse(row->second)) == value);
   }
@@ -72,7 +74,8 @@ TEST_CASE("every example body of the guide to jobs is accepted") {
   const std::string text = guide();
   const std::string opening = "```json\n";
   int examples = 0;
-  for (std::size_t start = text.find(opening); start != std::string::npos; start = text.find(opening, start + 1)) {
+  for (std::size_t start = text.find(opening); start != std::string::npos;
+       start = text.find(opening, start + 1)) {
     const std::size_t body = start + opening.size();
     const auto parsed = wire::parse_job(text.substr(body, text.find("```", body) - body));
     for (const Fault &fault : parsed.faults) FAIL_CHECK(fault.message);

@@ -162,10 +162,12 @@ TEST_CASE("a report arrives as it was sent") {
 }
 
 TEST_CASE("a report with several faults is refused with all of them") {
-  CHECK(faults_of(decode_report, R"({"lease":0,"job_id":1,"round":-1,"num_examples":2.5,"key":"k","sha256":"XYZ",
+  CHECK(faults_of(decode_report,
+                  R"({"lease":0,"job_id":1,"round":-1,"num_examples":2.5,"key":"k","sha256":"XYZ",
       "train_loss":"high","own":{"loss":null,"num_examples":-3}})") ==
-        Fields{"bytes required", "lease range", "num_examples type", "own.loss type", "own.num_examples range",
-               "round range", "sha256 format", "task_id required", "train_loss type"});
+        Fields{"bytes required", "lease range", "num_examples type", "own.loss type",
+               "own.num_examples range", "round range", "sha256 format", "task_id required",
+               "train_loss type"});
 }
 
 TEST_CASE("a failed task's report needs no result, and its reason is bounded") {
@@ -214,7 +216,8 @@ TEST_CASE("a heartbeat with progress and its answer arrive as they were sent") {
   CHECK(again.first_loss_step == 39);
   CHECK(again.losses == progress.losses);
 
-  CHECK(decode_heartbeat_answer(encode(HeartbeatAnswer{{7, 8}})).cancelled_tasks == std::vector<std::uint64_t>{7, 8});
+  CHECK(decode_heartbeat_answer(encode(HeartbeatAnswer{{7, 8}})).cancelled_tasks ==
+        std::vector<std::uint64_t>{7, 8});
   CHECK(decode_heartbeat_answer("{}").cancelled_tasks.empty());
 }
 
@@ -222,7 +225,8 @@ TEST_CASE("a heartbeat with too many losses is refused") {
   TaskProgress progress;
   progress.phase = "training";
   progress.losses.assign(limits::kLossesPerHeartbeatMax, 0.5);
-  CHECK(decode_heartbeat(encode(Heartbeat{1, progress})).progress->losses.size() == limits::kLossesPerHeartbeatMax);
+  CHECK(decode_heartbeat(encode(Heartbeat{1, progress})).progress->losses.size() ==
+        limits::kLossesPerHeartbeatMax);
   progress.losses.push_back(0.5);
   CHECK(faults_of(decode_heartbeat, encode(Heartbeat{1, progress})) == Fields{"progress.losses range"});
 }

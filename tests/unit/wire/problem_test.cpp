@@ -18,10 +18,12 @@ TEST_CASE("a problem document becomes the error that it tells of") {
 TEST_CASE("the code of a problem document decides, not its status") {
   for (std::int32_t number = 1; number <= 14; ++number) {
     const auto code = static_cast<ErrorCode>(number);
-    CHECK(error_from_problem(400, R"({"code":")" + std::string(error_code_name(code)) + "\"}").code() == code);
+    CHECK(error_from_problem(400, R"({"code":")" + std::string(error_code_name(code)) + "\"}").code() ==
+          code);
   }
   CHECK(error_from_problem(404, R"({"code":"ok"})").code() == ErrorCode::not_found);
-  CHECK(error_from_problem(404, R"({"code":"of_a_later_time","title":"Gone"})").code() == ErrorCode::not_found);
+  CHECK(error_from_problem(404, R"({"code":"of_a_later_time","title":"Gone"})").code() ==
+        ErrorCode::not_found);
   CHECK(error_from_problem(404, R"({"code":7,"title":"Gone"})").message() == "Gone");
 }
 
@@ -42,8 +44,8 @@ TEST_CASE("a body that is no problem document gives a code by the status, and a 
 }
 
 TEST_CASE("what a server says is made printable and bounded") {
-  const Error error =
-      error_from_problem(400, R"({"detail":"a\u001b[2Jb)" + std::string(10'000, 'x') + R"(","errors":[1,{"field":3}]})");
+  const Error error = error_from_problem(
+      400, R"({"detail":"a\u001b[2Jb)" + std::string(10'000, 'x') + R"(","errors":[1,{"field":3}]})");
   CHECK(error.message().substr(0, 6) == "a [2Jb");
   CHECK(error.message().size() <= 2'000);
   REQUIRE(error.faults().size() == 1);

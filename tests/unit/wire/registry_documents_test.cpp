@@ -40,7 +40,8 @@ TEST_CASE("a worker is registered with a name and a kind, own by default") {
 }
 
 TEST_CASE("a dataset's files are read with their formats") {
-  const auto parsed = parse_dataset_spec(R"({"name":"d","train":{"path":"/data/train.csv","format":"csv","label_column":"y"},
+  const auto parsed =
+      parse_dataset_spec(R"({"name":"d","train":{"path":"/data/train.csv","format":"csv","label_column":"y"},
       "validation":{"path":"/data/t10k-images-idx3-ubyte","labels_path":"/data/labels","format":"idx"}})");
   REQUIRE(parsed.faults.empty());
   CHECK_FALSE(parsed.value.local);
@@ -63,17 +64,21 @@ TEST_CASE("a dataset needs a training file unless it is local, and then must hav
   CHECK(dataset_faults(R"({"name":"d"})") == Fields{"train required"});
   CHECK(dataset_faults(R"({"name":"d","local":true})").empty());
   CHECK(dataset_faults(R"({"name":"d","local":true,"validation":{"path":"v.csv"}})").empty());
-  CHECK(dataset_faults(R"({"name":"d","local":true,"train":{"path":"t.csv"}})") == Fields{"train contradiction"});
+  CHECK(dataset_faults(R"({"name":"d","local":true,"train":{"path":"t.csv"}})") ==
+        Fields{"train contradiction"});
   CHECK(dataset_faults(R"({"name":"d","local":true,"validation_fraction":0.1})") ==
         Fields{"validation_fraction contradiction"});
   CHECK(dataset_faults(R"({"name":"d","local":1})") == Fields{"local type"});
 }
 
 TEST_CASE("all faults of a dataset are told at once") {
-  CHECK(dataset_faults(R"({"train":{"format":"png","size":3},"validation":[],"validation_fraction":1,"split_seed":-1})") ==
-        Fields{"name required", "split_seed range", "train.format unknown_value", "train.path required",
-               "train.size unknown_field", "validation type", "validation_fraction range"});
-  CHECK(dataset_faults(R"({"name":"d","train":{"path":"t"},"validation":{"path":"v"},"validation_fraction":0.1})") ==
+  CHECK(
+      dataset_faults(
+          R"({"train":{"format":"png","size":3},"validation":[],"validation_fraction":1,"split_seed":-1})") ==
+      Fields{"name required", "split_seed range", "train.format unknown_value", "train.path required",
+             "train.size unknown_field", "validation type", "validation_fraction range"});
+  CHECK(dataset_faults(
+            R"({"name":"d","train":{"path":"t"},"validation":{"path":"v"},"validation_fraction":0.1})") ==
         Fields{"validation_fraction contradiction"});
   CHECK(dataset_faults(R"({"name":"d","train":{"path":"t","format":"csv","labels_path":"l"}})") ==
         Fields{"train.labels_path contradiction"});
@@ -82,14 +87,16 @@ TEST_CASE("all faults of a dataset are told at once") {
 }
 
 TEST_CASE("a path has no NUL, is not empty and not endless") {
-  CHECK(dataset_faults(R"({"name":"d","train":{"path":"/etc/passwd\u0000.csv"}})") == Fields{"train.path format"});
+  CHECK(dataset_faults(R"({"name":"d","train":{"path":"/etc/passwd\u0000.csv"}})") ==
+        Fields{"train.path format"});
   CHECK(dataset_faults(R"({"name":"d","train":{"path":""}})") == Fields{"train.path format"});
   CHECK(dataset_faults(R"({"name":"d","train":{"path":")" + std::string(kPathBytesMax + 1, 'a') + "\"}}") ==
         Fields{"train.path format"});
 }
 
 TEST_CASE("each kind of model asks for what it needs and refuses what means nothing to it") {
-  const auto mlp = parse_model_spec(R"({"name":"m","kind":"mlp","sizes":[784,200,10],"activation":"tanh","loss":"mse"})");
+  const auto mlp =
+      parse_model_spec(R"({"name":"m","kind":"mlp","sizes":[784,200,10],"activation":"tanh","loss":"mse"})");
   REQUIRE(mlp.faults.empty());
   CHECK(mlp.value.description.kind == "mlp");
   CHECK(mlp.value.description.sizes == std::vector<std::uint64_t>{784, 200, 10});
@@ -106,7 +113,8 @@ TEST_CASE("each kind of model asks for what it needs and refuses what means noth
   CHECK(model_faults(R"({"name":"m","kind":"mlp","sizes":[5]})") == Fields{"sizes range"});
   CHECK(model_faults(R"({"name":"m","kind":"mlp","sizes":[5,0,2.5,16777217]})") ==
         Fields{"sizes[1] range", "sizes[2] type", "sizes[3] range"});
-  CHECK(model_faults(R"({"name":"m","kind":"mlp","sizes":[5,2],"path":"/x"})") == Fields{"path contradiction"});
+  CHECK(model_faults(R"({"name":"m","kind":"mlp","sizes":[5,2],"path":"/x"})") ==
+        Fields{"path contradiction"});
   CHECK(model_faults(R"({"name":"m","kind":"torchscript"})") == Fields{"path required"});
   CHECK(model_faults(R"({"name":"m","kind":"torchscript","path":"/m.pt","sizes":[1,2]})") ==
         Fields{"sizes contradiction"});
@@ -126,9 +134,11 @@ TEST_CASE("a model may start from a job's result, after a round, the best one, o
   CHECK(std::get<std::uint32_t>(at("12")) == 12);
   CHECK(std::holds_alternative<BestRound>(at("\"best\"")));
   CHECK(std::holds_alternative<std::monostate>(at("null")));
-  CHECK(std::holds_alternative<std::monostate>(parse_model_spec(R"({"name":"m","from_job":3})").value.from_round));
+  CHECK(std::holds_alternative<std::monostate>(
+      parse_model_spec(R"({"name":"m","from_job":3})").value.from_round));
 
-  CHECK(model_faults(R"({"name":"m","from_job":3,"from_round":"last"})") == Fields{"from_round unknown_value"});
+  CHECK(model_faults(R"({"name":"m","from_job":3,"from_round":"last"})") ==
+        Fields{"from_round unknown_value"});
   CHECK(model_faults(R"({"name":"m","from_job":3,"from_round":-1})") == Fields{"from_round range"});
   CHECK(model_faults(R"({"name":"m","from_job":0})") == Fields{"from_job range"});
   CHECK(model_faults(R"({"name":"m","from_job":3,"kind":"mlp","sizes":[1,2]})") ==

@@ -60,7 +60,8 @@ JobStatus some_job() {
 
 TEST_CASE("a worker's document has every field, and credentials add the token") {
   const json worker = json::parse(worker_json(some_worker()));
-  CHECK(worker == json::parse(R"({"id":5,"name":"worker","kind":"parsyn","live":true,"created_ms":100,"seen_ms":200,
+  CHECK(worker ==
+        json::parse(R"({"id":5,"name":"worker","kind":"parsyn","live":true,"created_ms":100,"seen_ms":200,
       "capabilities":{"model_kinds":["mlp"],"bf16":true,"lora":false,"device":"cpu"},
       "local_datasets":[{"name":"mine","num_examples":12}]})"));
   CHECK_FALSE(worker.contains("token"));
@@ -83,7 +84,8 @@ TEST_CASE("a dataset's document tells its shapes, and label bounds for class lab
   dataset.train = DatasetShape{60'000, Dtype::u8, {28, 28}, Dtype::i64, {}, 0, 9};
   dataset.validation = DatasetShape{10, Dtype::f32, {3}, Dtype::f32, {2}, 0, 0};
   const json document = json::parse(dataset_json(dataset));
-  CHECK(document["train"] == json::parse(R"({"num_examples":60000,"x_dtype":"U8","input_shape":[28,28],"y_dtype":"I64",
+  CHECK(document["train"] ==
+        json::parse(R"({"num_examples":60000,"x_dtype":"U8","input_shape":[28,28],"y_dtype":"I64",
       "target_shape":[],"label_min":0,"label_max":9})"));
   CHECK(document["validation"]["label_max"].is_null());
   CHECK(document["validation"]["target_shape"] == json::array({2}));
@@ -124,7 +126,8 @@ TEST_CASE("a job's document has the request's fields beside those of the status"
   CHECK(document["deadline_seconds"] == 12.5);
   CHECK(document["started_ms"].is_null());
   CHECK(document["best_round"].is_null());
-  CHECK(document["rounds"][0]["validation"] == json::parse(R"({"loss":0.25,"accuracy":0.75,"num_examples":100})"));
+  CHECK(document["rounds"][0]["validation"] ==
+        json::parse(R"({"loss":0.25,"accuracy":0.75,"num_examples":100})"));
   CHECK(document["rounds"][0]["contributions"][0]["own"]["accuracy"].is_null());
   CHECK(document["rounds"][0]["contributions"][0]["received"].is_null());
   CHECK(document["rounds"][0]["model_sha256"].is_null());
@@ -141,11 +144,17 @@ TEST_CASE("a job's document has the request's fields beside those of the status"
 }
 
 TEST_CASE("an event is one object with its fields under data") {
-  const Event event{3, 9, 1234, "round_closed", "round 1 closed", {{"round", std::int64_t{1}}, {"loss", 0.5},
-                    {"best", HUGE_VAL}, {"worker", std::string("a\xFF")}}};
-  CHECK(event_json(event) == "{\"sequence\":3,\"job_id\":9,\"time_ms\":1234,\"type\":\"round_closed\","
-                             "\"text\":\"round 1 closed\",\"data\":{\"round\":1,\"loss\":0.5,\"best\":\"Infinity\","
-                             "\"worker\":\"a\xEF\xBF\xBD\"}}");
+  const Event event{
+      3,
+      9,
+      1234,
+      "round_closed",
+      "round 1 closed",
+      {{"round", std::int64_t{1}}, {"loss", 0.5}, {"best", HUGE_VAL}, {"worker", std::string("a\xFF")}}};
+  CHECK(event_json(event) ==
+        "{\"sequence\":3,\"job_id\":9,\"time_ms\":1234,\"type\":\"round_closed\","
+        "\"text\":\"round 1 closed\",\"data\":{\"round\":1,\"loss\":0.5,\"best\":\"Infinity\","
+        "\"worker\":\"a\xEF\xBF\xBD\"}}");
   CHECK(json::parse(event_json(Event{}))["data"] == json::object());
 }
 

@@ -1,0 +1,29 @@
+// A job's event stream over connections that may break: each event once, in order.
+//
+// Thread-safety: of one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "job/event_parser.hpp"
+#include "job/rest_client.hpp"
+
+namespace parsyn::programs {
+
+struct FollowOptions {
+  std::uint64_t job = 0;
+  std::function<void(const StreamEvent &)> on_event;
+  /// At most ten times a second while a connection stands; false ends following.
+  std::function<bool()> on_tick;
+  /// A sentence when a connection broke and another try will be made.
+  std::function<void(const std::string &)> on_trouble;
+};
+
+/// Returns when the server has ended the stream, which it does when the job has ended, or when on_tick says so. A
+/// connection that cannot be had again is tried for without end. Throws Error: unauthorized, not_found, cancelled (after
+/// RestClient::interrupt).
+void follow_events(RestClient &client, const FollowOptions &options);
+
+}  // namespace parsyn::programs

@@ -1,0 +1,202 @@
+#include "job/watch.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "common/plain_text.hpp"
+#include "common/program.hpp"
+#include "common/stop_signals.hpp"
+#include "job/event_follower.hpp"
+#include "job/progress_view.hpp"
+#include "job/terminal.hpp"
+#include "parsyn/error.hpp"
+
+namespace parsyn::programs {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kRefreshInterval{1};
+constexpr std::chrono::seconds kProgressLineInterval{5};
+/// The backlog of a stream comes in one go: a pause this long means that it has been told.
+constexpr std::chrono::milliseconds kBacklogPause{500};
+constexpr std::chrono::seconds kBacklogMax{10};
+
+void print_trouble(const std::string &text) { print_message("parsyn-job", text); }
+
+class Watcher {
+ public:
+  Watcher(RestClient &client, std::uint64_t id) : client_(client), id_(id) { refresh(); }
+
+  void on_event(const StreamEvent &event) {
+    const Json document = Json::parse(event.data, nullptr, false);
+    if (document.is_discarded()) return;
+    const Json data = value_at(document, "data");
+    if (event.type == "worker_progress") {
+      // An old one, told again to a watcher that came late, is not what the worker does now.
+      if (whole_at(data, "round") >= view_.round()) view_.take_progress(data);
+    } else if (event.type == "round_completed") {
+      print_round(whole_at(data, "round"));
+    } else if (event.type == "validation") {
+      terminal_.print(validation_line(data, view_.num_rounds()));
+    } else if (event.type == "round_failed" || event.type == "report_refused" || event.type == "notice" || event.type == "advice" ||
+               event.type == "job_waiting" || event.type == "job_stopping" || event.type == "job_evaluating") {
+      terminal_.print(text_at(document, "text"));
+    }
+    show();
+  }
+
+  void on_tick() {
+    if (terminal_.can_redraw() && Clock::now() - refreshed_ >= kRefreshInterval) refresh();
+    show();
+  }
+
+  void on_trouble(const std::string &text) {
+    terminal_.clear_block();
+    print_trouble(text);
+  }
+
+  int finish() {
+    terminal_.clear_block();
+    refresh();
+    const std::string state = text_at(job_, "state");
+    terminal_.print("job " + std::to_string(id_) + " is " + state + ": " + text_at(job_, "reason"));
+    const std::string last = final_line(job_);
+    if (!last.empty()) terminal_.print(last);
+    return state == "completed" || state == "stopped" ? kWorked : kFailed;
+  }
+
+  void interrupted() {
+    terminal_.clear_block();
+    print_trouble("no longer watching; job " + std::to_string(id_) + " goes on: parsyn-job watch " + std::to_string(id_));
+  }
+
+ private:
+  void refresh() {
+    job_ = client_.get(path_of(Resource::job, id_));
+    view_.take_document(job_);
+    refreshed_ = Clock::now();
+  }
+
+  void print_round(std::uint64_t round) {
+    const auto record_of = [&] {
+      for (const Json &record : value_at(job_, "rounds")) {
+        if (whole_at(record, "round") == round && true_at(record, "succeeded")) return record;
+      }
+      return Json();
+    };
+    Json record = record_of();
+    if (record.is_null()) {
+      refresh();
+      record = record_of();
+    }
+    if (!record.is_null()) terminal_.print(round_line(record, view_.num_rounds()));
+  }
+
+  void show() {
+    if (terminal_.can_redraw()) {
+      std::size_t name_width = 0;
+      for (const auto &[id, worker] : view_.workers()) name_width = std::max(name_width, character_count(worker.name));
+      std::vector<std::string> bars;
+      for (const auto &[id, worker] : view_.workers()) bars.push_back(bar_line(worker, name_width, terminal_.width()));
+      terminal_.draw_block(std::move(bars));
+    } else if (Clock::now() - told_ >= kProgressLineInterval) {
+      told_ = Clock::now();
+      terminal_.print(progress_line(view_));
+    }
+  }
+
+  RestClient &client_;
+  std::uint64_t id_;
+  Terminal terminal_;
+  JobView view_;
+  Json job_;
+  Clock::time_point refreshed_;
+  Clock::time_point told_ = Clock::now();
+};
+
+int exit_code_of(const Json &job) {
+  const std::string state = text_at(job, "state");
+  return state == "completed" || state == "stopped" ? kWorked : kFailed;
+}
+
+void print_event(const StreamEvent &event, bool json) {
+  if (json) {
+    // One line as it came; the stream cannot hold a line feed in it.
+    std::printf("%s\n", plain_text(event.data).c_str());
+  } else {
+    const Json document = Json::parse(event.data, nullptr, false);
+    if (document.is_discarded()) return;
+    std::printf("%s  %s  %s\n", plain_text(event.id).c_str(), padded(plain_text(event.type), 16).c_str(), text_at(document, "text").c_str());
+  }
+  std::fflush(stdout);
+}
+
+/// Runs `body`; a signal interrupts the client. Nothing: it was interrupted.
+template <typename Body>
+std::optional<int> until_signal(RestClient &client, int &signal, const Body &body) {
+  StopSignals signals([&] { client.interrupt(); });
+  try {
+    return body(signals);
+  } catch (const Error &error) {
+    signal = signals.received();
+    if (error.code() != ErrorCode::cancelled || signal == 0) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id) {
+  int signal = 0;
+  if (options.json) {
+    const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
+      follow_events(client, {id, [](const StreamEvent &event) { print_event(event, true); }, [&] { return signals.received() == 0; }, print_trouble});
+      return exit_code_of(client.get(path_of(Resource::job, id)));
+    });
+    return code.value_or(128 + signal);
+  }
+  std::optional<Watcher> watcher;
+  const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
+    watcher.emplace(client, id);
+    FollowOptions follow;
+    follow.job = id;
+    follow.on_event = [&](const StreamEvent &event) { watcher->on_event(event); };
+    follow.on_tick = [&] {
+      watcher->on_tick();
+      return signals.received() == 0;
+    };
+    follow.on_trouble = [&](const std::string &text) { watcher->on_trouble(text); };
+    follow_events(client, follow);
+    return watcher->finish();
+  });
+  if (code) return *code;
+  if (watcher) watcher->interrupted();
+  return 128 + signal;
+}
+
+int print_events(RestClient &client, const ClientOptions &options, const Events &command) {
+  int signal = 0;
+  const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
+    const auto started = Clock::now();
+    auto last = started;
+    FollowOptions follow;
+    follow.job = command.id;
+    follow.on_event = [&](const StreamEvent &event) {
+      last = Clock::now();
+      print_event(event, options.json);
+    };
+    follow.on_tick = [&] {
+      if (signals.received() != 0) return false;
+      const auto now = Clock::now();
+      return command.follow || (now - last < kBacklogPause && now - started < kBacklogMax);
+    };
+    follow.on_trouble = print_trouble;
+    follow_events(client, follow);
+    return kWorked;
+  });
+  return code.value_or(128 + signal);
+}
+
+}  // namespace parsyn::programs

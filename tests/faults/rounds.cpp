@@ -1,0 +1,528 @@
+// Public failure reports about aggregation, rounds and workers, through a whole coordinator, by their numbers.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <thread>
+
+#include "support/catch.hpp"
+#include "support/small_job.hpp"
+
+using namespace parsyn;
+using namespace parsyn::test;
+
+namespace {
+
+StateDict with_bad_element(float bad) {
+  StateDict state = constant(1);
+  std::vector<float> elements = f32_elements(state["w"]);
+  elements[5] = bad;
+  state["w"] = make_f32_tensor({8}, elements);
+  return state;
+}
+
+bool mentions(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("fault 1: a round whose total weight is zero fails, and the model stays") {
+  SmallJob small(constant(7));
+  small.use_local_data();
+  ManualWorker a = small.join_with_data(1);
+  ManualWorker b = small.join_with_data(1);
+  const Id job = small.coordinator->submit(small.config(2, 2)).id;
+  for (ManualWorker *worker : {&a, &b}) {
+    const Task task = worker->task();
+    Report report = worker->upload(task, constant(2));
+    report.num_examples = 0;
+    worker->transport().report(report);
+  }
+  const JobStatus status = small.ended(job);
+  CHECK(status.state == JobState::failed);
+  CHECK(mentions(status.reason, "total weight 0"));
+  CHECK(small.value(job) == 7);
+}
+
+TEST_CASE("fault 3: one element that is not finite is refused with its tensor and index") {
+  const float bad = GENERATE(std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                             -std::numeric_limits<float>::infinity());
+  const std::uint32_t min_workers = GENERATE(1U, 2U);
+  SmallJob small(constant(7), 200);
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(min_workers, 2)).id;
+  const Task task_b = b.task();
+  const Task task_a = a.task();
+  b.train(task_b, with_bad_element(bad));
+  // With a minimum of two the round may already have failed: A's report is then refused, which is as right.
+  try {
+    a.train(task_a, constant(1));
+  } catch (const Error &error) {
+    CHECK(error.code() == ErrorCode::forbidden);
+  }
+  const JobStatus status = small.ended(job);
+  const Contribution &refused = status.rounds.at(0).contributions.at(1);
+  CHECK(refused.state == "refused");
+  CHECK(mentions(refused.reason, "w"));
+  CHECK(mentions(refused.reason, "5"));
+  CHECK(status.state == (min_workers == 1 ? JobState::completed : JobState::failed));
+  for (const float element : f32_elements(small.global(job).at("w"))) CHECK(element == (min_workers == 1 ? 1 : 7));
+}
+
+TEST_CASE("fault 5: the divisor is the weight of those that reported") {
+  SmallJob small;
+  std::vector<ManualWorker> workers;
+  for (int i = 0; i < 4; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
+  JobConfig config = small.config(2, 4);
+  config.worker_selection.mode = SelectionMode::own;
+  for (ManualWorker &worker : workers) config.worker_selection.worker_ids.push_back(worker.id());
+  const Id job = small.coordinator->submit(config).id;
+  std::vector<Task> tasks;
+  for (ManualWorker &worker : workers) tasks.push_back(worker.task());
+  workers[0].train(tasks[0], constant(1));
+  workers[1].train(tasks[1], constant(3));
+  workers[2].transport().close_session(workers[2].lease());
+  workers[3].transport().close_session(workers[3].lease());
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 2.0F);
+}
+
+TEST_CASE("fault 7: a worker's results are its own, in whatever order they come") {
+  SmallJob small;
+  std::vector<ManualWorker> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
+  const Id job = small.coordinator->submit(small.config(3, 3)).id;
+  for (int i = 2; i >= 0; --i) {
+    ManualWorker &worker = workers[static_cast<std::size_t>(i)];
+    Report report = worker.upload(worker.task(), constant(0));
+    report.train_loss = i * 0.1;
+    CHECK(worker.transport().report(report).accepted);
+  }
+  const JobStatus status = small.ended(job);
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(status.rounds.at(0).contributions.at(i).worker_id == workers[i].id());
+    CHECK(status.rounds.at(0).contributions.at(i).train_loss == Approx(0.1 * static_cast<double>(i)));
+  }
+}
+
+TEST_CASE("fault 8: nothing of a round leaks into the next") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(2, 2, 3)).id;
+  for (int round = 1; round <= 3; ++round) {
+    for (ManualWorker *worker : {&a, &b}) {
+      const Task task = worker->task();
+      CHECK(task.round == static_cast<std::uint32_t>(round));
+      const float global = f32_elements(worker->weights(task).at("w")).at(0);
+      CHECK(global == static_cast<float>(round - 1));
+      worker->train(task, constant(global + 1));
+    }
+  }
+  CHECK(small.ended(job).state == JobState::completed);
+  for (std::uint32_t round = 1; round <= 3; ++round) CHECK(small.value(job, round) == static_cast<float>(round));
+}
+
+TEST_CASE("faults 11, 12, 23: names, shapes and dtypes are exactly the model's") {
+  StateDict initial = constant(0, 6);
+  initial["b"] = make_f32_tensor({2, 3}, std::vector<float>(6, 0));
+  SmallJob small(initial);
+  const auto refusal_of = [&](const StateDict &state) {
+    ManualWorker good = ManualWorker::join(*small.coordinator);
+    ManualWorker bad = ManualWorker::join(*small.coordinator);
+    JobConfig config = small.config(1, 2);
+    config.worker_selection.mode = SelectionMode::own;
+    config.worker_selection.worker_ids = {good.id(), bad.id()};
+    const Id job = small.coordinator->submit(config).id;
+    const Task task = good.task();
+    bad.train(bad.task(), state);
+    StateDict update = initial;
+    update["b"] = make_f32_tensor({2, 3}, std::vector<float>(6, 4));
+    good.train(task, update);
+    const JobStatus status = small.ended(job);
+    CHECK(status.state == JobState::completed);
+    CHECK(small.global(job) == update);
+    CHECK(status.rounds.at(0).contributions.at(1).state == "refused");
+    return status.rounds.at(0).contributions.at(1).reason;
+  };
+  StateDict missing = constant(0, 6);
+  CHECK(mentions(refusal_of(missing), "b"));
+  StateDict extra = initial;
+  extra["x"] = make_f32_tensor({1}, {0});
+  CHECK(mentions(refusal_of(extra), "x"));
+  for (const std::vector<std::uint64_t> &shape : {std::vector<std::uint64_t>{3, 2}, {6}, {1, 6}, {2, 3, 1}}) {
+    StateDict other = initial;
+    other["b"] = make_f32_tensor(shape, std::vector<float>(6, 0));
+    const std::string reason = refusal_of(other);
+    CHECK(mentions(reason, shape_text(shape)));
+    CHECK(mentions(reason, "[2, 3]"));
+  }
+  StateDict half = initial;
+  half["b"] = Tensor{Dtype::bf16, {2, 3}, std::vector<std::byte>(12)};
+  const std::string reason = refusal_of(half);
+  CHECK(mentions(reason, "BF16"));
+  CHECK(mentions(reason, "F32"));
+}
+
+TEST_CASE("fault 20: counts that do not fit are refused") {
+  SmallJob small;
+  small.use_local_data();
+  ManualWorker a = small.join_with_data(1'500'000'000);
+  ManualWorker b = small.join_with_data(1'500'000'000);
+  const Id job = small.coordinator->submit(small.config(2, 2)).id;
+  a.train(a.task(), constant(1));
+  b.train(b.task(), constant(3));
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 2.0F);
+}
+
+TEST_CASE("fault 22: a report's weight is the same in every round") {
+  SmallJob small(constant(0), 20);
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  JobConfig config = small.config(1, 1, 3);
+  config.distributed->steps_per_round = 5;
+  config.config.batch_size = 4;
+  const Id job = small.coordinator->submit(config).id;
+  for (int round = 0; round < 3; ++round) {
+    const Task task = a.task();
+    CHECK(task.num_examples == 20);
+    CHECK(task.first_step == static_cast<std::uint64_t>(round) * 5);
+    a.train(task, constant(1));
+  }
+  for (const RoundRecord &record : small.ended(job).rounds) CHECK(record.contributions.at(0).num_examples == 20);
+}
+
+TEST_CASE("fault 24: a report is all or nothing") {
+  SmallJob small(constant(5));
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 2)).id;
+  MemorySink whole;
+  write_safetensors(constant(1000), whole);
+  std::vector<std::byte> half(whole.bytes().begin(), whole.bytes().begin() + static_cast<std::ptrdiff_t>(whole.bytes().size() / 2));
+  const Task task_a = a.task();
+  const Task task_b = b.task();
+  CHECK(b.transport().report(b.upload_bytes(task_b, half)).accepted);
+  a.train(task_a, constant(1));
+  const JobStatus status = small.ended(job);
+  CHECK(status.rounds.at(0).contributions.at(1).state == "refused");
+  CHECK(small.value(job) == 1.0F);
+}
+
+TEST_CASE("faults 25, 26: a late report is refused with the round to go on with, and following it works") {
+  SmallJob small;
+  ManualWorker w = ManualWorker::join(*small.coordinator);
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  JobConfig config = small.config(1, 2, 3);
+  config.worker_selection.mode = SelectionMode::own;
+  config.worker_selection.worker_ids = {w.id(), a.id()};
+  const Id job = small.coordinator->submit(config).id;
+  const Task first = w.task();
+  const Report late = w.upload(first, constant(1000));
+  const Task a1 = a.task();
+  a.train(a1, constant(1));
+  // W's session is lost for a moment: the round goes on without it.
+  w.transport().close_session(w.lease());
+  const Task a2 = a.task();
+  CHECK(a2.round == 2);
+  w.connect();
+  const ReportReceipt receipt = w.transport().report(late);
+  CHECK_FALSE(receipt.accepted);
+  CHECK(receipt.code == "wrong_round");
+  CHECK(receipt.current_round == 2);
+  const Task second = w.task();
+  CHECK(second.round == receipt.current_round);
+  CHECK(w.train(second, constant(1)).accepted);
+  a.train(a2, constant(1));
+  a.train(a.task(), constant(1));
+  w.train(w.task(), constant(1));
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 1.0F);
+}
+
+TEST_CASE("fault 27: a report belongs to one job, whatever its name") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id first = small.coordinator->submit(small.config(1, 1)).id;
+  const Task old_task = a.task();
+  const Report old_report = a.upload(old_task, constant(1000));
+  small.coordinator->cancel_job(first);
+  const Id second = small.coordinator->submit(small.config(1, 1)).id;
+  const ReportReceipt receipt = a.transport().report(old_report);
+  CHECK_FALSE(receipt.accepted);
+  CHECK(receipt.code == "job_ended");
+  Report forged = old_report;
+  forged.job_id = second;
+  CHECK_FALSE(a.transport().report(forged).accepted);
+  CHECK(a.train(a.task(), constant(1)).accepted);
+  CHECK(small.ended(second).state == JobState::completed);
+  CHECK(small.value(second) == 1.0F);
+}
+
+TEST_CASE("fault 29: the first report of a worker stands; a repeat gets the same receipt, another one is refused") {
+  SmallJob small;
+  ManualWorker w = ManualWorker::join(*small.coordinator);
+  ManualWorker other = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(2, 2)).id;
+  const Task task = w.task();
+  const Report first = w.upload(task, constant(1));
+  Report second = first;
+  second.sha256[0] = second.sha256[0] == '0' ? '1' : '0';
+  CHECK(w.transport().report(first).accepted);
+  const ReportReceipt repeat = w.transport().report(first);
+  CHECK(repeat.accepted);
+  CHECK(repeat.duplicate);
+  const ReportReceipt conflict = w.transport().report(second);
+  CHECK_FALSE(conflict.accepted);
+  CHECK(conflict.code == "conflicting_report");
+  // Its slot is closed with the report.
+  CHECK_THROWS_AS(w.upload(task, constant(2)), Error);
+  other.train(other.task(), constant(0));
+  CHECK(small.ended(job).rounds.at(0).contributions.size() == 2);
+  CHECK(small.value(job) == 0.5F);
+}
+
+TEST_CASE("faults 30, 31: of two processes with one worker's token the newer works and the older is told to stop") {
+  SmallJob small;
+  const WorkerCredentials credentials = small.coordinator->add_worker({"twice", WorkerKind::own});
+  for (int trial = 0; trial < 50; ++trial) {
+    ManualWorker one(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "one");
+    ManualWorker two(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "two");
+    std::thread first([&] { one.connect(); });
+    std::thread second([&] { two.connect(); });
+    first.join();
+    second.join();
+    int accepted = 0;
+    for (ManualWorker *worker : {&one, &two}) {
+      try {
+        worker->transport().heartbeat({.lease = worker->lease(), .progress = {}});
+        ++accepted;
+      } catch (const Error &error) {
+        CHECK(error.code() == ErrorCode::conflict);
+        REQUIRE(error.faults().size() == 1);
+        CHECK(error.faults()[0].code == "lease_superseded");
+      }
+    }
+    CHECK(accepted == 1);
+  }
+}
+
+TEST_CASE("fault 31: a restarted worker is in the round again, and the old process's report is refused") {
+  SmallJob small;
+  const WorkerCredentials credentials = small.coordinator->add_worker({"restarts", WorkerKind::own});
+  ManualWorker old_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "old");
+  old_process.connect();
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  const Report late = old_process.upload(old_process.task(), constant(1000));
+  ManualWorker new_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "new");
+  new_process.connect();
+  const Task task = new_process.task();
+  const ReportReceipt receipt = old_process.transport().report(late);
+  CHECK_FALSE(receipt.accepted);
+  CHECK(receipt.code == "lease_expired");
+  CHECK(new_process.train(task, constant(1)).accepted);
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 1.0F);
+}
+
+TEST_CASE("faults 32, 33, 36: all that are there take part, and the round ends when they have reported") {
+  SmallJob small;
+  std::vector<ManualWorker> workers;
+  for (int i = 0; i < 3; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
+  JobConfig config = small.config(2, 5);
+  config.distributed->aggregation_timeout = 3600;
+  const Id job = small.coordinator->submit(config).id;
+  for (ManualWorker &worker : workers) worker.train(worker.task(), constant(2));
+  const JobStatus status = small.ended(job);
+  CHECK(status.state == JobState::completed);
+  CHECK(status.rounds.at(0).contributions.size() == 3);
+  CHECK(status.rounds.at(0).seconds < 20);
+}
+
+TEST_CASE("faults 40, 41, 42: when every worker fails the job fails after fault_tolerance attempts, with their reasons") {
+  SmallJob small(constant(3));
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  JobConfig config = small.config(2, 2, 3);
+  config.distributed->fault_tolerance = 2;
+  const Id job = small.coordinator->submit(config).id;
+  std::uint64_t last_task = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Task task = a.task();
+    CHECK(task.task_id > last_task);
+    last_task = task.task_id;
+    a.fail(task, "out of memory on device 0");
+  }
+  const JobStatus status = small.ended(job);
+  CHECK(status.state == JobState::failed);
+  CHECK(mentions(status.reason, "out of memory on device 0"));
+  CHECK(status.failed_rounds_in_a_row == 2);
+  CHECK(small.value(job) == 3.0F);
+  CHECK_THROWS_AS(small.coordinator->job_model(job, 1U), Error);
+  // A terminal job never changes.
+  CHECK_THROWS_AS(small.coordinator->stop_job(job), Error);
+  CHECK_THROWS_AS(small.coordinator->cancel_job(job), Error);
+  CHECK_FALSE(b.has_task());
+}
+
+TEST_CASE("fault 43: workers are told within one heartbeat that their task is over") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1, 5)).id;
+  const Task task = a.task();
+  Heartbeat heartbeat;
+  heartbeat.lease = a.lease();
+  heartbeat.progress = TaskProgress{};
+  heartbeat.progress->task_id = task.task_id;
+  heartbeat.progress->job_id = job;
+  heartbeat.progress->round = 1;
+  CHECK(a.transport().heartbeat(heartbeat).cancelled_tasks.empty());
+  small.coordinator->cancel_job(job);
+  CHECK(a.transport().heartbeat(heartbeat).cancelled_tasks == std::vector<std::uint64_t>{task.task_id});
+  CHECK_FALSE(a.has_task());
+}
+
+TEST_CASE("fault 44: two jobs of one name do not mix") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id up = small.coordinator->submit(small.config(1, 1, 5)).id;
+  const Id down = small.coordinator->submit(small.config(1, 1, 5)).id;
+  CHECK(up != down);
+  for (int i = 0; i < 10; ++i) {
+    const Task task = a.task();
+    const float global = f32_elements(a.weights(task).at("w")).at(0);
+    CHECK(a.train(task, constant(task.job_id == up ? global + 1 : global - 1)).accepted);
+  }
+  CHECK(small.ended(up).state == JobState::completed);
+  CHECK(small.ended(down).state == JobState::completed);
+  CHECK(small.value(up) == 5.0F);
+  CHECK(small.value(down) == -5.0F);
+}
+
+TEST_CASE("fault 52: over the rounds every worker is chosen") {
+  SmallJob small;
+  std::vector<ManualWorker> workers;
+  JobConfig config = small.config(3, 3, 8);
+  config.worker_selection.mode = SelectionMode::own;
+  for (int i = 0; i < 10; ++i) {
+    workers.push_back(ManualWorker::join(*small.coordinator));
+    config.worker_selection.worker_ids.push_back(workers.back().id());
+  }
+  const Id job = small.coordinator->submit(config).id;
+  std::set<Id> chosen;
+  for (int round = 1; round <= 8; ++round) {
+    std::size_t invited = 0;
+    // The tasks of a round are all there when the first is.
+    while (invited < 3) {
+      for (ManualWorker &worker : workers) {
+        if (!worker.has_task()) continue;
+        ++invited;
+        chosen.insert(worker.id());
+        worker.train(worker.task(), constant(1));
+      }
+    }
+  }
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(chosen.size() == 10);
+}
+
+TEST_CASE("fault 53: a worker keeps its partition for the whole job, over a restart too") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  JobConfig config = small.config(2, 2, 10);
+  config.worker_selection.mode = SelectionMode::own;
+  config.worker_selection.worker_ids = {a.id(), b.id()};
+  const Id job = small.coordinator->submit(config).id;
+  std::string data_of_a;
+  for (int round = 0; round < 10; ++round) {
+    if (round == 5) a.connect();
+    const Task task = a.task();
+    if (round == 0) data_of_a = task.train->key;
+    CHECK(task.train->key == data_of_a);
+    const Task task_b = b.task();
+    CHECK(task_b.train->key != data_of_a);
+    a.train(task, constant(1));
+    b.train(task_b, constant(1));
+  }
+  CHECK(small.ended(job).state == JobState::completed);
+}
+
+TEST_CASE("fault 58: fewer examples than workers is refused with both numbers") {
+  SmallJob small(constant(0), 3);
+  std::vector<ManualWorker> workers;
+  JobConfig config = small.config(1, 5);
+  config.worker_selection.mode = SelectionMode::own;
+  for (int i = 0; i < 5; ++i) {
+    workers.push_back(ManualWorker::join(*small.coordinator));
+    config.worker_selection.worker_ids.push_back(workers.back().id());
+  }
+  const std::vector<Fault> faults = small.coordinator->check(config);
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].field == "dataset_id");
+  CHECK(mentions(faults[0].message, "3"));
+  CHECK(mentions(faults[0].message, "5"));
+  CHECK_THROWS_AS(small.coordinator->submit(config), Error);
+}
+
+TEST_CASE("fault 65: seed 0 is a seed, an absent one is drawn and told") {
+  SmallJob small;
+  JobConfig config = small.config(1, 1);
+  config.seed = 0;
+  CHECK(small.coordinator->submit(config).config.seed == 0U);
+  config.seed.reset();
+  const JobStatus first = small.coordinator->submit(config);
+  const JobStatus second = small.coordinator->submit(config);
+  REQUIRE(first.config.seed);
+  REQUIRE(second.config.seed);
+  CHECK(*first.config.seed != *second.config.seed);
+}
+
+TEST_CASE("fault 69: the status shows which share of the data a round did not cover") {
+  SmallJob small(constant(0), 12);
+  std::vector<ManualWorker> workers;
+  JobConfig config = small.config(2, 3);
+  config.worker_selection.mode = SelectionMode::own;
+  for (int i = 0; i < 3; ++i) {
+    workers.push_back(ManualWorker::join(*small.coordinator));
+    config.worker_selection.worker_ids.push_back(workers.back().id());
+  }
+  const Id job = small.coordinator->submit(config).id;
+  std::vector<Task> tasks;
+  for (ManualWorker &worker : workers) tasks.push_back(worker.task());
+  workers[0].train(tasks[0], constant(1));
+  workers[1].train(tasks[1], constant(1));
+  workers[2].transport().close_session(workers[2].lease());
+  const RoundRecord record = small.ended(job).rounds.at(0);
+  CHECK(record.examples == 8);
+  CHECK(record.examples_total == 12);
+}
+
+TEST_CASE("faults 105, 143: an update that vanished from the store does not count") {
+  SmallJob small(constant(4));
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  const Task task = a.task();
+  const Report report = a.upload(task, constant(1));
+  small.coordinator->store().remove(task.upload->key);
+  CHECK(a.transport().report(report).accepted);
+  const JobStatus status = small.ended(job);
+  CHECK(status.state == JobState::failed);
+  CHECK(small.value(job) == 4.0F);
+}
+
+TEST_CASE("fault 125: a coordinator stops in bounded time, twice, with workers waiting") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  std::thread waiting([&] {
+    try {
+      CHECK_FALSE(a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value());
+    } catch (const Error &error) {
+      CHECK(error.code() == ErrorCode::cancelled);  // it had not asked yet
+    }
+  });
+  small.coordinator->stop();
+  small.coordinator->stop();
+  waiting.join();
+  CHECK_THROWS_AS(small.coordinator->add_worker({"late", WorkerKind::own}), Error);
+}
