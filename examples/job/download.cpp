@@ -46,7 +46,9 @@ Downloaded download_model(RestClient &client, const Download &command) {
   std::filesystem::path file = command.output;
   if (file.empty()) file = "job-" + std::to_string(command.id) + ".safetensors";
   std::filesystem::path part = file;
-  part += "." + sha256.substr(0, kNamedDigits) + ".part";
+  part += ".";
+  part += sha256.substr(0, kNamedDigits);
+  part += ".part";
   if (size_of(part) > *bytes) std::filesystem::remove(part);
 
   int tries_left = kTriesWithoutProgressMax;

@@ -25,9 +25,10 @@ std::string bar(const WorkerView &worker) {
   } else if (worker.steps > 0) {
     filled = static_cast<std::size_t>(std::min(worker.step, worker.steps) * kBarCharacters / worker.steps);
   }
-  std::string text(filled, '=');
+  std::string text = "[";
+  text.append(filled, '=');
   if (filled < kBarCharacters) text += worker.step > 0 ? '>' : ' ';
-  return "[" + padded(text, kBarCharacters) + "]";
+  return padded(text, kBarCharacters + 1) + "]";
 }
 
 std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds) {
