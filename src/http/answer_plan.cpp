@@ -59,7 +59,8 @@ AnswerPlan plan_answer(const HttpRequest &request, HttpResponse response) {
   if (response.status == 200 && !tag.empty()) {
     const std::string if_match = request.header("If-Match");
     if (!if_match.empty() && !lists(if_match, tag, same_tag_strongly)) {
-      plan.response = problem_response(412, "conflict", "the object's ETag is not the one that If-Match names");
+      plan.response =
+          problem_response(412, "conflict", "the object's ETag is not the one that If-Match names");
       plan.response.headers["ETag"] = tag;
       return plan;
     }
@@ -79,8 +80,9 @@ AnswerPlan plan_answer(const HttpRequest &request, HttpResponse response) {
       const std::uint64_t size = response.source->size();
       const RangeRequest asked = parse_range(range_text, size);
       if (asked.kind == RangeRequest::Kind::unsatisfiable) {
-        plan.response = problem_response(416, "invalid_argument",
-                                         "the object has " + std::to_string(size) + " bytes; the range holds none of them");
+        plan.response = problem_response(
+            416, "invalid_argument",
+            "the object has " + std::to_string(size) + " bytes; the range holds none of them");
         plan.response.headers["Content-Range"] = "bytes */" + std::to_string(size);
         if (!tag.empty()) plan.response.headers["ETag"] = tag;
         return plan;

@@ -1,4 +1,5 @@
-// What is sent for an answer once the request's conditions and range are looked at (RFC 9110, sections 13 and 14).
+// What is sent for an answer once the request's conditions and range are looked at (RFC 9110, sections 13 and
+// 14).
 #pragma once
 
 #include <cstdint>

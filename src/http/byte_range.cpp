@@ -11,7 +11,8 @@ RangeRequest parse_range(std::string_view header, std::uint64_t size) {
   using Kind = RangeRequest::Kind;
   const RangeRequest whole;
   const auto equals = header.find('=');
-  if (equals == std::string_view::npos || !same_word(trimmed(header.substr(0, equals)), "bytes")) return whole;
+  if (equals == std::string_view::npos || !same_word(trimmed(header.substr(0, equals)), "bytes"))
+    return whole;
   const std::string_view spec = trimmed(header.substr(equals + 1));
   const auto dash = spec.find('-');
   if (dash == std::string_view::npos || spec.find(',') != std::string_view::npos) return whole;

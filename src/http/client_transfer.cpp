@@ -34,7 +34,8 @@ void set(CURL *easy, CURLoption option, Value value) {
   const CURLcode code = curl_easy_setopt(easy, option, value);
   if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
   if (code != CURLE_OK) {
-    throw Error(ErrorCode::internal, "cURL refused its option " + std::to_string(option) + ": " + curl_easy_strerror(code));
+    throw Error(ErrorCode::internal,
+                "cURL refused its option " + std::to_string(option) + ": " + curl_easy_strerror(code));
   }
 }
 
@@ -76,12 +77,17 @@ CurlHandles::~CurlHandles() {
 
 void CurlHandles::wake() const { curl_multi_wakeup(multi_); }
 
-ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClientRequest &request, CurlHandles &handles,
-                               const std::atomic<bool> &interrupted)
-    : options_(options), request_(request), handles_(handles), interrupted_(interrupted), easy_(handles.easy()) {
+ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClientRequest &request,
+                               CurlHandles &handles, const std::atomic<bool> &interrupted)
+    : options_(options),
+      request_(request),
+      handles_(handles),
+      interrupted_(interrupted),
+      easy_(handles.easy()) {
   check_url(request.url);
   if (!is_token(request.method)) {
-    throw Error(ErrorCode::invalid_argument, "'" + system::printable(request.method, 50) + "' is not an HTTP method");
+    throw Error(ErrorCode::invalid_argument,
+                "'" + system::printable(request.method, 50) + "' is not an HTTP method");
   }
   curl_easy_reset(easy_);
   try {
@@ -119,7 +125,8 @@ void ClientTransfer::set_options() {
   set(easy_, CURLOPT_TCP_KEEPALIVE, 1L);
   set(easy_, CURLOPT_TCP_KEEPIDLE, 30L);
   set(easy_, CURLOPT_TCP_KEEPINTVL, 10L);
-  // Shorter than parsyn's own server keeps one, so that a request seldom meets a connection that is being closed.
+  // Shorter than parsyn's own server keeps one, so that a request seldom meets a connection that is being
+  // closed.
   set(easy_, CURLOPT_MAXAGE_CONN, 60L);
   set(easy_, CURLOPT_ERRORBUFFER, &error_text_[0]);
   set(easy_, CURLOPT_PREREQFUNCTION, &ClientTransfer::on_connected);
@@ -134,16 +141,17 @@ void ClientTransfer::set_method_and_body() {
   if (request_.body_file) {
     body_source_ = std::make_unique<system::FileSource>(*request_.body_file);
     if (body_source_->size() < request_.body_offset) {
-      throw Error(ErrorCode::invalid_argument, request_.body_file->string() + " has " +
-                                                   std::to_string(body_source_->size()) + " bytes; it cannot be sent from " +
-                                                   std::to_string(request_.body_offset));
+      throw Error(ErrorCode::invalid_argument,
+                  request_.body_file->string() + " has " + std::to_string(body_source_->size()) +
+                      " bytes; it cannot be sent from " + std::to_string(request_.body_offset));
     }
     body_size_ = body_source_->size() - request_.body_offset;
   } else {
     body_size_ = request_.body.size();
   }
   const std::string &method = request_.method;
-  const bool sends = body_size_ > 0 || body_source_ || method == "POST" || method == "PUT" || method == "PATCH";
+  const bool sends =
+      body_size_ > 0 || body_source_ || method == "POST" || method == "PUT" || method == "PATCH";
   if (method == "HEAD") {
     set(easy_, CURLOPT_NOBODY, 1L);
     return;
@@ -173,8 +181,8 @@ void ClientTransfer::set_headers() {
   for (const auto &[name, value] : headers) {
     const bool one_line = value.find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos;
     if (!is_token(name) || !one_line) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the request header '" + system::printable(name, 50) + "' has a bad name, or a value of several lines");
+      throw Error(ErrorCode::invalid_argument, "the request header '" + system::printable(name, 50) +
+                                                   "' has a bad name, or a value of several lines");
     }
     // To cURL, "Name:" takes a header away; "Name;" is one with an empty value.
     add_header(value.empty() ? name + ";" : name + ": " + value);
@@ -194,7 +202,8 @@ void ClientTransfer::set_tls() {
   set(easy_, CURLOPT_SSL_VERIFYHOST, 2L);
   if (!options_.ca_file.empty()) {
     set(easy_, CURLOPT_CAINFO, options_.ca_file.c_str());
-    set(easy_, CURLOPT_CAPATH, static_cast<const char *>(nullptr));  // this authority, and not the system's besides
+    set(easy_, CURLOPT_CAPATH,
+        static_cast<const char *>(nullptr));  // this authority, and not the system's besides
   }
   if (!options_.certificate_file.empty()) {
     set(easy_, CURLOPT_SSLCERT, options_.certificate_file.c_str());
@@ -218,7 +227,8 @@ HttpClientResponse ClientTransfer::run() {
   if (!head_done_) fail(ErrorCode::protocol, "the answer ended within its header");
   check_length();
   if (to_file_) {
-    if (!output_) output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
+    if (!output_)
+      output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
     output_->close();
   }
   response_.sha256 = digest_.hex();
@@ -260,7 +270,8 @@ void ClientTransfer::check_progress() {
   const auto now = Clock::now();
   if (!connected_) {
     if (now - started_ > options_.connect_timeout) {
-      fail(ErrorCode::timeout, "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
+      fail(ErrorCode::timeout,
+           "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
     }
     return;
   }
@@ -309,10 +320,12 @@ int ClientTransfer::on_connected(void *self_pointer, char *, char *, int, int) {
 
 std::size_t ClientTransfer::on_read(char *out, std::size_t size, std::size_t count, void *self_pointer) {
   auto *self = static_cast<ClientTransfer *>(self_pointer);
-  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(size * count, self->body_size_ - self->body_at_));
+  const auto bytes =
+      static_cast<std::size_t>(std::min<std::uint64_t>(size * count, self->body_size_ - self->body_at_));
   const bool read = self->guarded([&] {
     if (self->body_source_) {
-      self->body_source_->read_at(self->request_.body_offset + self->body_at_, std::as_writable_bytes(std::span(out, bytes)));
+      self->body_source_->read_at(self->request_.body_offset + self->body_at_,
+                                  std::as_writable_bytes(std::span(out, bytes)));
     } else {
       self->request_.body.copy(out, bytes, static_cast<std::size_t>(self->body_at_));
     }
@@ -323,7 +336,8 @@ std::size_t ClientTransfer::on_read(char *out, std::size_t size, std::size_t cou
 
 int ClientTransfer::on_seek(void *self_pointer, curl_off_t offset, int origin) {
   auto *self = static_cast<ClientTransfer *>(self_pointer);
-  if (origin != SEEK_SET || offset < 0 || static_cast<std::uint64_t>(offset) > self->body_size_) return CURL_SEEKFUNC_FAIL;
+  if (origin != SEEK_SET || offset < 0 || static_cast<std::uint64_t>(offset) > self->body_size_)
+    return CURL_SEEKFUNC_FAIL;
   self->body_at_ = static_cast<std::uint64_t>(offset);
   return CURL_SEEKFUNC_OK;
 }
@@ -344,7 +358,8 @@ std::size_t ClientTransfer::on_write(char *data, std::size_t size, std::size_t c
 void ClientTransfer::take_header(std::string_view line) {
   header_bytes_ += line.size();
   if (header_bytes_ > kAnswerHeaderBytesMax) {
-    fail(ErrorCode::protocol, "the answer's header has more than " + std::to_string(kAnswerHeaderBytesMax) + " bytes");
+    fail(ErrorCode::protocol,
+         "the answer's header has more than " + std::to_string(kAnswerHeaderBytesMax) + " bytes");
   }
   if (head_done_) return;  // a trailer
   while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
@@ -352,7 +367,8 @@ void ClientTransfer::take_header(std::string_view line) {
     answer_begun_ = false;
     response_.headers.clear();
     const auto space = line.find(' ');
-    const auto status = space == std::string_view::npos ? std::nullopt : system::parse_u64(line.substr(space + 1, 3));
+    const auto status =
+        space == std::string_view::npos ? std::nullopt : system::parse_u64(line.substr(space + 1, 3));
     if (!status) fail(ErrorCode::protocol, "the answer's first line is not HTTP");
     response_.status = static_cast<int>(*status);
     answer_begun_ = response_.status >= 200;
@@ -370,7 +386,8 @@ void ClientTransfer::head_done() {
   to_file_ = request_.output_file && (response_.status == 200 || response_.status == 206);
   if (to_file_ && response_.status == 206) check_partial_content();
   const bool has_length = request_.method != "HEAD" && response_.status != 204 && response_.status != 304;
-  if (const auto found = response_.headers.find("Content-Length"); has_length && found != response_.headers.end()) {
+  if (const auto found = response_.headers.find("Content-Length");
+      has_length && found != response_.headers.end()) {
     content_length_ = system::parse_u64(found->second);
   }
 }
@@ -385,8 +402,8 @@ void ClientTransfer::check_partial_content() const {
     if (parsed.kind == RangeRequest::Kind::part) first = parsed.range.first;
   }
   if (range->range.first != first) {
-    fail(ErrorCode::protocol, "the partial answer starts at byte " + std::to_string(range->range.first) + ", not at " +
-                                  std::to_string(first));
+    fail(ErrorCode::protocol, "the partial answer starts at byte " + std::to_string(range->range.first) +
+                                  ", not at " + std::to_string(first));
   }
   const auto length = response_.headers.find("Content-Length");
   if (length != response_.headers.end() &&
@@ -401,13 +418,14 @@ void ClientTransfer::take_body(std::string_view piece) {
   const std::uint64_t bytes_max = to_file_ ? request_.output_bytes_max : request_.response_bytes_max;
   const std::uint64_t at_least = std::max(response_.body_bytes + piece.size(), content_length_.value_or(0));
   if (!streamed && at_least > bytes_max) {
-    fail(ErrorCode::too_large,
-         "the answer has at least " + std::to_string(at_least) + " bytes; at most " + std::to_string(bytes_max) + " are taken");
+    fail(ErrorCode::too_large, "the answer has at least " + std::to_string(at_least) + " bytes; at most " +
+                                   std::to_string(bytes_max) + " are taken");
   }
   response_.body_bytes += piece.size();
   digest_.update(piece);
   if (to_file_) {
-    if (!output_) output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
+    if (!output_)
+      output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
     output_->write(std::as_bytes(std::span(piece.data(), piece.size())));
   } else if (streamed) {
     ended_by_caller_ = !request_.on_body(piece);
@@ -430,13 +448,15 @@ void ClientTransfer::fail(ErrorCode code, const std::string &what) const {
 void ClientTransfer::fail(CURLcode code) const {
   const std::string detail = error_text_[0] ? &error_text_[0] : curl_easy_strerror(code);
   const auto says = [&](std::string_view word) { return detail.find(word) != std::string::npos; };
-  // OpenSSL's sentence for an alert that the peer sent. In TLS 1.3 it comes after the handshake, as a failed read.
+  // OpenSSL's sentence for an alert that the peer sent. In TLS 1.3 it comes after the handshake, as a failed
+  // read.
   const bool certificate_refused =
       says("alert") && (says("certificate") || says("unknown ca") || says("access denied"));
   if (certificate_refused) {
-    fail(ErrorCode::unauthorized, std::string("TLS: the peer refused this side's certificate") +
-                                      (options_.certificate_file.empty() ? ": none was given; set certificate_file" : "") +
-                                      " (" + detail + ")");
+    fail(ErrorCode::unauthorized,
+         std::string("TLS: the peer refused this side's certificate") +
+             (options_.certificate_file.empty() ? ": none was given; set certificate_file" : "") + " (" +
+             detail + ")");
   }
   switch (code) {
     case CURLE_OUT_OF_MEMORY:
@@ -448,9 +468,11 @@ void ClientTransfer::fail(CURLcode code) const {
     case CURLE_READ_ERROR:
       if (interrupted_) fail(ErrorCode::cancelled, "the client was interrupted");
       fail(ErrorCode::internal, detail);
-    case CURLE_URL_MALFORMAT: fail(ErrorCode::invalid_argument, "the URL is not well-formed");
+    case CURLE_URL_MALFORMAT:
+      fail(ErrorCode::invalid_argument, "the URL is not well-formed");
     case CURLE_OPERATION_TIMEDOUT:
-      fail(ErrorCode::timeout, "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
+      fail(ErrorCode::timeout,
+           "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
       fail(ErrorCode::protocol, "the peer does not speak HTTP/1.1 (" + detail + ")");
@@ -459,17 +481,21 @@ void ClientTransfer::fail(CURLcode code) const {
       fail(ErrorCode::unauthorized, "TLS: the peer's certificate is not accepted (" + detail +
                                         "); check the authority's file, and the name in the URL");
     case CURLE_SSL_CACERT_BADFILE:
-      fail(ErrorCode::unauthorized, "TLS: the authority's file " + options_.ca_file.string() + " cannot be used (" + detail + ")");
+      fail(ErrorCode::unauthorized,
+           "TLS: the authority's file " + options_.ca_file.string() + " cannot be used (" + detail + ")");
     case CURLE_SSL_CERTPROBLEM:
-      fail(ErrorCode::unauthorized, "TLS: the certificate " + options_.certificate_file.string() + " or its key cannot be used (" +
-                                        detail + ")");
+      fail(ErrorCode::unauthorized, "TLS: the certificate " + options_.certificate_file.string() +
+                                        " or its key cannot be used (" + detail + ")");
     case CURLE_SSL_CONNECT_ERROR:
       if (says("wrong version number") || says("http request") || says("packet length")) {
         fail(ErrorCode::protocol, "the peer does not speak TLS (" + detail + ")");
       }
-      fail(says("alert") ? ErrorCode::protocol : ErrorCode::unavailable, "TLS: no agreement (" + detail + ")");
-    case CURLE_PARTIAL_FILE: fail(ErrorCode::unavailable, "the answer was cut (" + detail + ")");
-    default: fail(ErrorCode::unavailable, detail);
+      fail(says("alert") ? ErrorCode::protocol : ErrorCode::unavailable,
+           "TLS: no agreement (" + detail + ")");
+    case CURLE_PARTIAL_FILE:
+      fail(ErrorCode::unavailable, "the answer was cut (" + detail + ")");
+    default:
+      fail(ErrorCode::unavailable, detail);
   }
 }
 

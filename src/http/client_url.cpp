@@ -38,7 +38,8 @@ UrlParts parts_of(std::string_view url) {
 std::string shown_url(std::string_view url) {
   const UrlParts parts = parts_of(url);
   const auto at = parts.authority.rfind('@');
-  const std::string_view host = at == std::string_view::npos ? parts.authority : parts.authority.substr(at + 1);
+  const std::string_view host =
+      at == std::string_view::npos ? parts.authority : parts.authority.substr(at + 1);
   std::string text;
   if (!parts.scheme.empty()) text = std::string(parts.scheme) + "://" + std::string(host);
   text += parts.path;
@@ -52,14 +53,16 @@ void check_url(std::string_view url) {
     throw Error(ErrorCode::invalid_argument, shown + "must begin with http:// or https://");
   }
   if (parts.authority.find('@') != std::string_view::npos) {
-    throw Error(ErrorCode::invalid_argument, shown + "holds user information; send an Authorization header instead");
+    throw Error(ErrorCode::invalid_argument,
+                shown + "holds user information; send an Authorization header instead");
   }
   if (parts.authority.empty()) throw Error(ErrorCode::invalid_argument, shown + "names no host");
   const bool plain = std::none_of(url.begin(), url.end(), [](char c) {
     return static_cast<unsigned char>(c) <= 0x20 || c == 0x7F || c == '\\';
   });
   if (!plain) {
-    throw Error(ErrorCode::invalid_argument, shown + "holds a space, a backslash or a control character; percent-encode it");
+    throw Error(ErrorCode::invalid_argument,
+                shown + "holds a space, a backslash or a control character; percent-encode it");
   }
 }
 

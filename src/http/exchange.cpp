@@ -60,8 +60,9 @@ void Exchange::abandon() {
   if (phase_ == Phase::waiting) {
     phase_ = Phase::answered;
     if (channel) {
-      channel->queue_answer(shared_from_this(),
-                            problem_response(500, "internal", "the request's handler ended without an answer"));
+      channel->queue_answer(
+          shared_from_this(),
+          problem_response(500, "internal", "the request's handler ended without an answer"));
     }
   } else if (phase_ == Phase::streaming) {
     phase_ = Phase::ended;

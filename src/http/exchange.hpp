@@ -1,7 +1,7 @@
 // One request's answer, between the handler's threads and the connection's.
 //
-// The connection and the handler's Responder both hold the Exchange. Whoever ends it first decides: an answer after the
-// peer has gone is dropped, and on_done callbacks run once, on the handler pool.
+// The connection and the handler's Responder both hold the Exchange. Whoever ends it first decides: an answer
+// after the peer has gone is dropped, and on_done callbacks run once, on the handler pool.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace parsyn::http {
 
 class Exchange;
 
-/// What an Exchange hands answers to: the connection. Called from any thread, with the Exchange's lock held, in the
-/// order of the Responder's calls; must only queue.
+/// What an Exchange hands answers to: the connection. Called from any thread, with the Exchange's lock held,
+/// in the order of the Responder's calls; must only queue.
 class AnswerChannel {
  public:
   virtual ~AnswerChannel() = default;

@@ -9,9 +9,7 @@ namespace parsyn::http {
 namespace {
 
 // ASCII only, whatever the host's locale: header names have no other letters.
-unsigned char lower(char c) {
-  return static_cast<unsigned char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-}
+unsigned char lower(char c) { return static_cast<unsigned char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
 
 }  // namespace
 

@@ -66,7 +66,8 @@ HttpClient::HttpClient(const HttpClientOptions &options) {
   check_readable(options.certificate_file, "certificate");
   check_readable(options.private_key_file, "private key");
   if (options.certificate_file.empty() != options.private_key_file.empty()) {
-    throw Error(ErrorCode::invalid_argument, "a client certificate needs both certificate_file and private_key_file");
+    throw Error(ErrorCode::invalid_argument,
+                "a client certificate needs both certificate_file and private_key_file");
   }
   state_ = std::make_unique<State>(options);
 }
@@ -88,7 +89,8 @@ HttpClientResponse HttpClient::perform(const HttpClientRequest &request) {
     Borrowed &operator=(const Borrowed &) = delete;
     State &state;
     std::unique_ptr<CurlHandles> handles;
-    // A handle that failed early keeps buffers that cURL 7.88 does not let go of; its connection is lost anyway.
+    // A handle that failed early keeps buffers that cURL 7.88 does not let go of; its connection is lost
+    // anyway.
     bool reusable = false;
   };
   Borrowed borrowed(*state_);

@@ -1,11 +1,12 @@
 // HTTP(S) requests, on cURL: the only client-side socket of parsyn.
 //
-// One call of perform is one request on HTTP/1.1: no redirect is followed, no encoding is asked for or undone, nothing
-// is retried, and a time limit is on progress, never on the whole transfer. TLS is 1.2 or newer with the peer's name and
-// certificate checked. Bodies stream from and to files. Never logs a URL's query or a header's value.
+// One call of perform is one request on HTTP/1.1: no redirect is followed, no encoding is asked for or
+// undone, nothing is retried, and a time limit is on progress, never on the whole transfer. TLS is 1.2 or
+// newer with the peer's name and certificate checked. Bodies stream from and to files. Never logs a URL's
+// query or a header's value.
 //
-// Thread-safety: perform may be called from several threads at once; connections are kept and reused per client.
-// interrupt() makes every running and later perform end at once with Error(cancelled).
+// Thread-safety: perform may be called from several threads at once; connections are kept and reused per
+// client. interrupt() makes every running and later perform end at once with Error(cancelled).
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,8 @@ struct CaseInsensitiveLess {
 using Headers = std::map<std::string, std::string, CaseInsensitiveLess>;
 
 struct HttpClientOptions {
-  std::filesystem::path ca_file;            ///< PEM; empty: the system's.
-  std::filesystem::path certificate_file;   ///< PEM, for mutual TLS; empty: none.
+  std::filesystem::path ca_file;           ///< PEM; empty: the system's.
+  std::filesystem::path certificate_file;  ///< PEM, for mutual TLS; empty: none.
   std::filesystem::path private_key_file;
   std::chrono::milliseconds connect_timeout = limits::kConnectTimeout;
   std::chrono::milliseconds idle_timeout = limits::kTransferIdleTimeout;  ///< Without one byte of progress.
@@ -40,21 +41,26 @@ struct HttpClientRequest {
   std::string method = "GET";
   std::string url;
   Headers headers;
-  std::string body;                              ///< Sent unless body_file is set.
+  std::string body;                                ///< Sent unless body_file is set.
   std::optional<std::filesystem::path> body_file;  ///< Streamed, from body_offset to its end.
   std::uint64_t body_offset = 0;
   /// A successful answer's body (200, 206) is streamed here instead of into HttpClientResponse::body. From
-  /// `output_offset` on: what the file holds before stays, what it holds behind is cut. With output_offset > 0 the
-  /// answer must be a 206 whose Content-Range starts there; a 200 starts the file anew from 0.
+  /// `output_offset` on: what the file holds before stays, what it holds behind is cut. With output_offset >
+  /// 0 the answer must be a 206 whose Content-Range starts there; a 200 starts the file anew from 0. The
+  /// Range header is added unless `headers` has one; an If-Range with the ETag of what the file holds is the
+  /// caller's to give.
   std::optional<std::filesystem::path> output_file;
   std::uint64_t output_offset = 0;
-  std::uint64_t response_bytes_max = limits::kHttpJsonBytesMax;  ///< Of a body in memory; over it: Error(too_large).
+  std::uint64_t response_bytes_max =
+      limits::kHttpJsonBytesMax;  ///< Of a body in memory; over it: Error(too_large).
   std::uint64_t output_bytes_max = limits::kUpdateBytesMax;
   /// May be longer than the client's idle time-out: the time that the peer may be silent before it answers.
   std::optional<std::chrono::milliseconds> idle_timeout;
-  /// Called with bytes sent and received so far, at most ten times a second; returning false ends with Error(cancelled).
+  /// Called with bytes sent and received so far, at most ten times a second; returning false ends with
+  /// Error(cancelled).
   std::function<bool(std::uint64_t sent, std::uint64_t received)> progress;
-  /// For an endless answer (Server-Sent Events): each piece of the body as it comes; false ends the transfer quietly.
+  /// For an endless answer (Server-Sent Events): each piece of the body as it comes; false ends the transfer
+  /// quietly.
   std::function<bool(std::string_view piece)> on_body;
 };
 
@@ -74,10 +80,10 @@ class HttpClient {
   HttpClient(const HttpClient &) = delete;
   HttpClient &operator=(const HttpClient &) = delete;
 
-  /// Any status is an answer, not an exception. Throws Error: unavailable (no connection, or cut before the whole body
-  /// came: the length is compared), timeout, too_large, protocol (not HTTP; a wrong Content-Range), unauthorized (TLS:
-  /// certificate refused, on either side, in words), io (local files), cancelled, invalid_argument (URL; other schemes
-  /// than http and https).
+  /// Any status is an answer, not an exception. Throws Error: unavailable (no connection, or cut before the
+  /// whole body came: the length is compared), timeout, too_large, protocol (not HTTP; a wrong
+  /// Content-Range), unauthorized (TLS: certificate refused, on either side, in words), io (local files),
+  /// cancelled, invalid_argument (URL; other schemes than http and https).
   HttpClientResponse perform(const HttpClientRequest &request);
 
   void interrupt();

@@ -1,18 +1,19 @@
 // An HTTP/1.1 server, plain or TLS, on Boost.Beast: the only listening socket of parsyn.
 //
-// A request is first shown to its route's `accept` with its headers only: there it is refused (401, 404, 413, 507)
-// before its body is read, or told where the body goes. When the body is there, `handle` is called with a Responder,
-// which may answer at once or later, from any thread (long polls, event streams). Neither runs on an I/O thread's time:
-// handlers run on the server's own pool and may block on files.
+// A request is first shown to its route's `accept` with its headers only: there it is refused (401, 404, 413,
+// 507) before its body is read, or told where the body goes. When the body is there, `handle` is called with
+// a Responder, which may answer at once or later, from any thread (long polls, event streams). Neither runs
+// on an I/O thread's time: handlers run on the server's own pool and may block on files.
 //
-// Every connection is bounded: header bytes, header time, body bytes, time without progress, idle time, number of
-// connections. What RFC 9112 forbids and Beast 1.81 lets pass is refused here: any Transfer-Encoding but exactly
-// "chunked", one in HTTP/1.0, one together with Content-Length, endless chunk extensions and trailers.
+// Every connection is bounded: header bytes, header time, body bytes, time without progress, idle time,
+// number of connections. What RFC 9112 forbids and Beast 1.81 lets pass is refused here: any
+// Transfer-Encoding but exactly "chunked", one in HTTP/1.0, one together with Content-Length, endless chunk
+// extensions and trailers.
 //
-// Thread-safety: every method may be called from any thread. No state outside the object: two servers in a process are
-// independent. No signal handler is set; a peer that goes away raises none.
-// Lifetime: stop() and the destructor return within limits::kStopBound: handlers that run have ended, parked
-// Responders are closed, and their later answers go nowhere.
+// Thread-safety: every method may be called from any thread. No state outside the object: two servers in a
+// process are independent. No signal handler is set; a peer that goes away raises none. Lifetime: stop() and
+// the destructor return within limits::kStopBound: handlers that run have ended, parked Responders are
+// closed, and their later answers go nowhere.
 #pragma once
 
 #include <chrono>
@@ -36,14 +37,15 @@ namespace parsyn::http {
 
 struct HttpRequest {
   std::string method;
-  std::string path;                          ///< Percent-decoded once, without the query. Always starts with '/'.
-  std::vector<std::string> parameters;       ///< What the route's {placeholders} matched, in order.
-  std::map<std::string, std::string> query;  ///< Decoded. A repeated name is refused with 400 before any handler.
+  std::string path;                     ///< Percent-decoded once, without the query. Always starts with '/'.
+  std::vector<std::string> parameters;  ///< What the route's {placeholders} matched, in order.
+  std::map<std::string, std::string>
+      query;  ///< Decoded. A repeated name is refused with 400 before any handler.
   Headers headers;
-  std::string body;                          ///< Empty when the body went to a sink.
+  std::string body;  ///< Empty when the body went to a sink.
   std::uint64_t body_bytes = 0;
-  std::string body_sha256;                   ///< Only when the body went to a sink.
-  std::string peer;                          ///< "127.0.0.1:54321"
+  std::string body_sha256;  ///< Only when the body went to a sink.
+  std::string peer;         ///< "127.0.0.1:54321"
 
   std::string header(std::string_view name) const;  ///< Empty when absent.
 };
@@ -52,13 +54,14 @@ struct HttpResponse {
   int status = 200;
   Headers headers;
   std::string body;
-  /// Sent instead of `body`, with Range (one range, RFC 9110 section 14), ETag and If-Range, If-None-Match, If-Match
-  /// honoured where `etag` is set; several ranges are answered whole. HEAD sends no body.
+  /// Sent instead of `body`, with Range (one range, RFC 9110 section 14), ETag and If-Range, If-None-Match,
+  /// If-Match honoured where `etag` is set; several ranges are answered whole. HEAD sends no body.
   std::shared_ptr<const ByteSource> source;
-  std::string etag;
+  std::string etag;  ///< With or without its quotes; sent as the ETag header.
 };
 
-/// Answers one request: once, from any thread. Cheap to copy. Destroying the last copy unanswered sends a 500.
+/// Answers one request: once, from any thread. Cheap to copy. Destroying the last copy unanswered sends a
+/// 500.
 class Responder {
  public:
   /// After the first answer, or when the peer is gone, does nothing.
@@ -66,11 +69,12 @@ class Responder {
 
   /// Starts a body without an end (Server-Sent Events, chunked). False when the peer is gone.
   bool start_stream(int status, Headers headers) const;
-  /// Queues a piece. False when the peer is gone, or so slow that over `stream_queue_bytes_max` are waiting: the
-  /// stream is then closed, and the peer may come again with Last-Event-ID.
+  /// Queues a piece. False when the peer is gone, or so slow that over `stream_queue_bytes_max` are waiting:
+  /// the stream is then closed, and the peer may come again with Last-Event-ID.
   bool write(std::string piece) const;
   void end_stream() const;
-  /// `gone` is called once when the peer goes away, the server stops, or the answer has been sent.
+  /// `gone` is called once, on the handler pool, when the peer goes away, the server stops, or the answer has
+  /// been sent.
   void on_done(std::function<void()> gone) const;
 
   struct State;
@@ -82,10 +86,11 @@ class Responder {
 
 /// What `accept` decides from the headers.
 struct BodyPlan {
-  std::optional<HttpResponse> refuse;              ///< Answered at once; the body is not read.
-  std::uint64_t bytes_max = limits::kHttpJsonBytesMax;  ///< 413 over it: before the body, or, chunked, when passed.
-  /// Where the body is streamed, with its SHA-256 computed on the way; null: into HttpRequest::body. An Error that the
-  /// sink throws answers 507 (io) or 413 (too_large). A body cut short is never handed to `handle`.
+  std::optional<HttpResponse> refuse;  ///< Answered at once; the body is not read.
+  std::uint64_t bytes_max =
+      limits::kHttpJsonBytesMax;  ///< 413 over it: before the body, or, chunked, when passed.
+  /// Where the body is streamed, with its SHA-256 computed on the way; null: into HttpRequest::body. An Error
+  /// that the sink throws answers 507 (io) or 413 (too_large). A body cut short is never handed to `handle`.
   std::shared_ptr<ByteSink> sink;
 };
 
@@ -99,25 +104,27 @@ struct Route {
 
 struct HttpServerOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;  ///< 0: any free one; see HttpServer::port().
+  std::uint16_t port = 0;                  ///< 0: any free one; see HttpServer::port().
   std::filesystem::path certificate_file;  ///< PEM chain; empty: plain HTTP.
   std::filesystem::path private_key_file;
-  std::filesystem::path client_ca_file;    ///< Not empty: clients must show a certificate of this authority.
+  std::filesystem::path client_ca_file;  ///< Not empty: clients must show a certificate of this authority.
   unsigned io_threads = 1;
   unsigned handler_threads = 4;
   std::uint64_t header_bytes_max = limits::kHttpHeaderBytesMax;
   std::uint32_t connections_max = limits::kHttpConnectionsMax;  ///< Over it, new ones get 503 and are closed.
   std::uint64_t stream_queue_bytes_max = 4ULL << 20;
-  std::chrono::milliseconds header_timeout{10'000};  ///< TLS handshake; and all of a header, from its first byte.
-  std::chrono::milliseconds idle_timeout = limits::kTransferIdleTimeout;  ///< Of a body or answer without progress.
+  std::chrono::milliseconds header_timeout{
+      10'000};  ///< TLS handshake; and all of a header, from its first byte.
+  std::chrono::milliseconds idle_timeout =
+      limits::kTransferIdleTimeout;                      ///< Of a body or answer without progress.
   std::chrono::milliseconds keep_alive_timeout{75'000};  ///< Between two requests.
   LogSink log;
 };
 
 class HttpServer {
  public:
-  /// Listens when it returns. Throws Error: unavailable (the address is taken, in words), invalid_argument (address,
-  /// certificate). What no route matches gets a 404 or 405 problem document.
+  /// Listens when it returns. Throws Error: unavailable (the address is taken, in words), invalid_argument
+  /// (address, certificate). What no route matches gets a 404 or 405 problem document.
   HttpServer(const HttpServerOptions &options, std::vector<Route> routes);
   ~HttpServer();
   HttpServer(const HttpServer &) = delete;
@@ -126,7 +133,8 @@ class HttpServer {
   std::uint16_t port() const;
   /// "http://127.0.0.1:8080"
   std::string url() const;
-  /// Idempotent. Returns within limits::kStopBound.
+  /// Idempotent. Returns within limits::kStopBound. Called by a handler, it only begins the stop: another
+  /// thread's stop() or the destructor ends it, and a handler must not destroy its own server.
   void stop();
 
  private:
@@ -134,7 +142,8 @@ class HttpServer {
   std::shared_ptr<State> state_;
 };
 
-/// The status that a problem document of this code has: not_found 404, conflict 409, ...
+/// The status that a problem document of this code has: not_found 404, conflict 409, ... timeout is 504: it
+/// is a peer of the server's that made no progress. A client that makes none gets 408 from the server itself.
 int http_status_of(ErrorCode code);
 /// An RFC 9457 problem document (application/problem+json) with `code` and `errors`.
 HttpResponse problem_response(const Error &error);

@@ -21,7 +21,8 @@ OutputFile::OutputFile(std::filesystem::path path, std::uint64_t offset) : path_
     if (::fstat(descriptor_, &info) != 0) fail("cannot read the size of", errno);
     if (static_cast<std::uint64_t>(info.st_size) < offset) {
       throw Error(ErrorCode::invalid_argument, path_.string() + " has " + std::to_string(info.st_size) +
-                                                   " bytes; a download cannot go on at " + std::to_string(offset));
+                                                   " bytes; a download cannot go on at " +
+                                                   std::to_string(offset));
     }
     if (::ftruncate(descriptor_, static_cast<off_t>(offset)) != 0) fail("cannot cut", errno);
     if (::lseek(descriptor_, static_cast<off_t>(offset), SEEK_SET) < 0) fail("cannot seek in", errno);
@@ -49,7 +50,8 @@ void OutputFile::close() {
 }
 
 void OutputFile::fail(const char *what, int error) const {
-  throw Error(ErrorCode::io, std::string(what) + " " + path_.string() + ": " + std::system_category().message(error));
+  throw Error(ErrorCode::io,
+              std::string(what) + " " + path_.string() + ": " + std::system_category().message(error));
 }
 
 }  // namespace parsyn::http

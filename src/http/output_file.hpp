@@ -1,4 +1,5 @@
-// A file that a download is written to, from an offset on, so that one that was cut short can be gone on with.
+// A file that a download is written to, from an offset on, so that one that was cut short can be gone on
+// with.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@ namespace parsyn::http {
 
 class OutputFile {
  public:
-  /// Keeps the first `offset` bytes and cuts the rest. Throws Error: io; invalid_argument when the file is shorter.
+  /// Keeps the first `offset` bytes and cuts the rest. Throws Error: io; invalid_argument when the file is
+  /// shorter.
   OutputFile(std::filesystem::path path, std::uint64_t offset);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;

@@ -1,4 +1,5 @@
-// Problem documents (RFC 9457). Their JSON is five fields of text, so a function that escapes text is all it takes.
+// Problem documents (RFC 9457). Their JSON is five fields of text, so a function that escapes text is all it
+// takes.
 #include <array>
 
 #include "http/http_server.hpp"
@@ -29,15 +30,16 @@ std::string json_text(std::string_view text) {
   return json + "\"";
 }
 
-HttpResponse document(int status, std::string_view code, std::string_view detail, const std::vector<Fault> &faults) {
+HttpResponse document(int status, std::string_view code, std::string_view detail,
+                      const std::vector<Fault> &faults) {
   HttpResponse response;
   response.status = status;
   response.headers["Content-Type"] = "application/problem+json";
   response.headers["Cache-Control"] = "no-store";
   std::string errors;
   for (const auto &fault : faults) {
-    errors += (errors.empty() ? "{\"field\":" : ",{\"field\":") + json_text(fault.field) + ",\"code\":" +
-              json_text(fault.code) + ",\"message\":" + json_text(fault.message) + "}";
+    errors += (errors.empty() ? "{\"field\":" : ",{\"field\":") + json_text(fault.field) +
+              ",\"code\":" + json_text(fault.code) + ",\"message\":" + json_text(fault.message) + "}";
   }
   response.body = "{\"type\":\"about:blank\",\"title\":" + json_text(reason_phrase(status)) +
                   ",\"status\":" + std::to_string(status) + ",\"code\":" + json_text(code) +
@@ -49,27 +51,43 @@ HttpResponse document(int status, std::string_view code, std::string_view detail
 
 int http_status_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::ok: return 200;
-    case ErrorCode::invalid_argument: return 400;
-    case ErrorCode::not_found: return 404;
-    case ErrorCode::conflict: return 409;
-    case ErrorCode::unauthorized: return 401;
-    case ErrorCode::forbidden: return 403;
-    case ErrorCode::too_large: return 413;
-    case ErrorCode::timeout: return 504;
-    case ErrorCode::cancelled: return 503;
-    case ErrorCode::unavailable: return 503;
-    case ErrorCode::corrupt_data: return 422;
-    case ErrorCode::io: return 507;
-    case ErrorCode::unsupported: return 422;
-    case ErrorCode::protocol: return 400;
-    case ErrorCode::internal: return 500;
+    case ErrorCode::ok:
+      return 200;
+    case ErrorCode::invalid_argument:
+      return 400;
+    case ErrorCode::not_found:
+      return 404;
+    case ErrorCode::conflict:
+      return 409;
+    case ErrorCode::unauthorized:
+      return 401;
+    case ErrorCode::forbidden:
+      return 403;
+    case ErrorCode::too_large:
+      return 413;
+    case ErrorCode::timeout:
+      return 504;
+    case ErrorCode::cancelled:
+      return 503;
+    case ErrorCode::unavailable:
+      return 503;
+    case ErrorCode::corrupt_data:
+      return 422;
+    case ErrorCode::io:
+      return 507;
+    case ErrorCode::unsupported:
+      return 422;
+    case ErrorCode::protocol:
+      return 400;
+    case ErrorCode::internal:
+      return 500;
   }
   return 500;
 }
 
 HttpResponse problem_response(const Error &error) {
-  return document(http_status_of(error.code()), error_code_name(error.code()), error.message(), error.faults());
+  return document(http_status_of(error.code()), error_code_name(error.code()), error.message(),
+                  error.faults());
 }
 
 HttpResponse problem_response(int status, std::string_view code, std::string_view detail) {

@@ -13,12 +13,14 @@ namespace {
 
 namespace beast = boost::beast;
 
-/// Of one request: all of its chunk extensions, and all of its trailers. Nothing that parsyn talks to sends either.
+/// Of one request: all of its chunk extensions, and all of its trailers. Nothing that parsyn talks to sends
+/// either.
 constexpr std::uint64_t kChunkExtrasBytesMax = 16 << 10;
 
 /// Headers that may stand only once: two of them would let two readers see two requests.
-constexpr std::string_view kSingleHeaders[] = {"Host",  "Content-Length", "Transfer-Encoding", "Content-Type", "Authorization",
-                                               "Range", "If-Range",       "Expect"};
+constexpr std::string_view kSingleHeaders[] = {"Host",         "Content-Length", "Transfer-Encoding",
+                                               "Content-Type", "Authorization",  "Range",
+                                               "If-Range",     "Expect"};
 
 std::string text(beast::string_view view) { return std::string(view.data(), view.size()); }
 
@@ -42,7 +44,8 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
       taken += used;
       if (in_head) limit_head(used, bytes.size() - taken);
       if (error == beast::http::error::need_more) {
-        if (!in_head && bytes.size() - taken > kChunkExtrasBytesMax) refuse(400, "a chunk's header or trailer is too long");
+        if (!in_head && bytes.size() - taken > kChunkExtrasBytesMax)
+          refuse(400, "a chunk's header or trailer is too long");
         break;
       }
       if (error) {
@@ -92,13 +95,16 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
   void check_framing() {
     const auto encoding = head.headers.find("Transfer-Encoding");
     if (encoding != head.headers.end()) {
-      if (!same_word(trimmed(encoding->second), "chunked")) refuse(501, "only the Transfer-Encoding 'chunked' is known");
+      if (!same_word(trimmed(encoding->second), "chunked"))
+        refuse(501, "only the Transfer-Encoding 'chunked' is known");
       if (head.http_1_0) refuse(400, "HTTP/1.0 has no Transfer-Encoding");
-      if (head.headers.contains("Content-Length")) refuse(400, "Content-Length and Transfer-Encoding exclude each other");
+      if (head.headers.contains("Content-Length"))
+        refuse(400, "Content-Length and Transfer-Encoding exclude each other");
     }
     const auto length = head.headers.find("Content-Length");
     // The library takes a list of equal lengths for one.
-    if (length != head.headers.end() && !system::parse_u64(length->second)) refuse(400, "Content-Length is not a number");
+    if (length != head.headers.end() && !system::parse_u64(length->second))
+      refuse(400, "Content-Length is not a number");
     if (!head.http_1_0 && !head.headers.contains("Host")) refuse(400, "the Host header is missing");
     head.chunked = chunked();
     head.content_length = content_length().value_or(0);
@@ -149,7 +155,8 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
 
   void count_extras(std::size_t bytes) {
     extras_bytes_ += bytes;
-    if (extras_bytes_ > kChunkExtrasBytesMax) refuse(400, "the request's chunk extensions and trailers are too long");
+    if (extras_bytes_ > kChunkExtrasBytesMax)
+      refuse(400, "the request's chunk extensions and trailers are too long");
   }
 
   const std::uint64_t header_bytes_max_;
@@ -159,10 +166,13 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
   std::string *body_ = nullptr;  // only during take()
 };
 
-RequestParser::RequestParser(std::uint64_t header_bytes_max) : parser_(std::make_unique<Parser>(header_bytes_max)) {}
+RequestParser::RequestParser(std::uint64_t header_bytes_max)
+    : parser_(std::make_unique<Parser>(header_bytes_max)) {}
 RequestParser::~RequestParser() = default;
 
-std::size_t RequestParser::put(std::string_view bytes, std::string &body) { return parser_->take(bytes, body); }
+std::size_t RequestParser::put(std::string_view bytes, std::string &body) {
+  return parser_->take(bytes, body);
+}
 bool RequestParser::head_done() const { return parser_->is_header_done(); }
 bool RequestParser::done() const { return parser_->is_done(); }
 const std::optional<Refusal> &RequestParser::refusal() const { return parser_->refusal; }

@@ -1,8 +1,8 @@
 // Bytes into a request: the one place that knows the parser library, so that another could take its place.
 //
-// Also what the library lets pass and RFC 9112 forbids: any Transfer-Encoding but exactly "chunked", one in HTTP/1.0,
-// one beside Content-Length, repeated headers that decide what the request is, a header of endless small fields, endless
-// chunk extensions and trailers. Trailers are read over and never become headers.
+// Also what the library lets pass and RFC 9112 forbids: any Transfer-Encoding but exactly "chunked", one in
+// HTTP/1.0, one beside Content-Length, repeated headers that decide what the request is, a header of endless
+// small fields, endless chunk extensions and trailers. Trailers are read over and never become headers.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,9 @@ class RequestParser {
   RequestParser(const RequestParser &) = delete;
   RequestParser &operator=(const RequestParser &) = delete;
 
-  /// Takes what it can from the front of `bytes`, appends what is body to `body`, and returns how many bytes it took.
-  /// The rest must be shown again, followed by what came after it. Stops behind the head, and behind the request.
+  /// Takes what it can from the front of `bytes`, appends what is body to `body`, and returns how many bytes
+  /// it took. The rest must be shown again, followed by what came after it. Stops behind the head, and behind
+  /// the request.
   std::size_t put(std::string_view bytes, std::string &body);
 
   bool head_done() const;

@@ -19,7 +19,9 @@ std::vector<std::string> split(std::string_view path) {
   }
 }
 
-bool is_placeholder(std::string_view segment) { return segment.size() > 2 && segment.front() == '{' && segment.back() == '}'; }
+bool is_placeholder(std::string_view segment) {
+  return segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
+}
 bool is_rest(std::string_view segment) { return is_placeholder(segment) && segment.ends_with("...}"); }
 
 char rank_of(std::string_view segment) {
@@ -60,19 +62,22 @@ Router::Router(std::vector<Route> routes) {
       throw Error(ErrorCode::invalid_argument,
                   "the route '" + name + "' needs a method, a pattern that starts with '/', and a handler");
     }
-    if (!known.insert(name).second) throw Error(ErrorCode::invalid_argument, "the route '" + name + "' is there twice");
+    if (!known.insert(name).second)
+      throw Error(ErrorCode::invalid_argument, "the route '" + name + "' is there twice");
     Entry entry;
     entry.segments = split(route.pattern);
     for (std::size_t i = 0; i < entry.segments.size(); ++i) {
       if (is_rest(entry.segments[i]) && i + 1 != entry.segments.size()) {
-        throw Error(ErrorCode::invalid_argument, "in the route '" + name + "' only the last segment may match several");
+        throw Error(ErrorCode::invalid_argument,
+                    "in the route '" + name + "' only the last segment may match several");
       }
       entry.rank += rank_of(entry.segments[i]);
     }
     entry.route = std::move(route);
     entries_.push_back(std::move(entry));
   }
-  std::stable_sort(entries_.begin(), entries_.end(), [](const Entry &a, const Entry &b) { return a.rank < b.rank; });
+  std::stable_sort(entries_.begin(), entries_.end(),
+                   [](const Entry &a, const Entry &b) { return a.rank < b.rank; });
 }
 
 Router::Match Router::find(std::string_view method, std::string_view path) const {

@@ -52,13 +52,13 @@ void ServerConnection::queue_stream(std::shared_ptr<Exchange> exchange, int stat
 }
 
 void ServerConnection::queue_piece(std::shared_ptr<Exchange> exchange, std::string piece) {
-  boost::asio::post(executor_,
-                    [self = shared_from_this(), exchange = std::move(exchange), piece = std::move(piece)]() mutable {
-                      if (!self->is_current(exchange) || self->phase_ != Phase::streaming) return;
-                      const std::uint64_t counted = piece.size();
-                      self->push(self->stream_chunked_ ? as_chunk(piece) : std::move(piece), counted);
-                      self->write_next();
-                    });
+  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange),
+                                piece = std::move(piece)]() mutable {
+    if (!self->is_current(exchange) || self->phase_ != Phase::streaming) return;
+    const std::uint64_t counted = piece.size();
+    self->push(self->stream_chunked_ ? as_chunk(piece) : std::move(piece), counted);
+    self->write_next();
+  });
 }
 
 void ServerConnection::queue_end(std::shared_ptr<Exchange> exchange) {
@@ -145,9 +145,10 @@ void ServerConnection::write_next() {
     if (!stopping_) arm(core_->options().idle_timeout / 4);
   }
   const std::string_view rest = std::string_view(output_.front().bytes).substr(written_of_front_);
-  stream_.async_write_some(rest, [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
-    self->on_written(error, bytes);
-  });
+  stream_.async_write_some(
+      rest, [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
+        self->on_written(error, bytes);
+      });
 }
 
 void ServerConnection::on_written(const boost::system::error_code &error, std::size_t bytes) {
@@ -194,8 +195,9 @@ void ServerConnection::fetch() {
       self->core_->log(LogLevel::error, "http.source_failed", error.what());
     }
     source.reset();
-    boost::asio::post(self->executor_,
-                      [self, fetched = std::move(fetched)]() mutable { self->on_fetched(std::move(fetched)); });
+    boost::asio::post(self->executor_, [self, fetched = std::move(fetched)]() mutable {
+      self->on_fetched(std::move(fetched));
+    });
   });
   source_at_ += size;
   source_left_ -= size;
@@ -252,7 +254,8 @@ void ServerConnection::close_gently() {
 }
 
 void ServerConnection::shut_tls_down() {
-  stream_.async_tls_shutdown([self = shared_from_this()](const boost::system::error_code &) { self->close(); });
+  stream_.async_tls_shutdown(
+      [self = shared_from_this()](const boost::system::error_code &) { self->close(); });
 }
 
 void ServerConnection::close() {

@@ -30,7 +30,8 @@ HttpResponse problem_of_exception(const ServerCore &core, const std::string &whe
   try {
     throw;
   } catch (const Error &error) {
-    if (error.code() == ErrorCode::internal) core.log(LogLevel::error, "http.handler_failed", where + ": " + error.what());
+    if (error.code() == ErrorCode::internal)
+      core.log(LogLevel::error, "http.handler_failed", where + ": " + error.what());
     return problem_response(error);
   } catch (const std::exception &error) {
     return internal_problem(core, where, error.what());
@@ -42,8 +43,8 @@ HttpResponse problem_of_exception(const ServerCore &core, const std::string &whe
 std::string name_of(const HttpRequest &request) { return request.method + " " + request.path; }
 
 /// Runs the route's accept, then its handler: in one go for a request without a body.
-void run_handler(const ServerCore &core, const Route &route, HttpRequest request, std::shared_ptr<ByteSink> sink,
-                 const std::shared_ptr<Exchange> &exchange) {
+void run_handler(const ServerCore &core, const Route &route, HttpRequest request,
+                 std::shared_ptr<ByteSink> sink, const std::shared_ptr<Exchange> &exchange) {
   const Responder respond(std::make_shared<Responder::State>(exchange));
   const std::string name = name_of(request);
   try {
@@ -80,7 +81,8 @@ void ServerConnection::start() {
     boost::system::error_code ignored;
     const auto remote = self->stream_.socket().remote_endpoint(ignored);
     const std::string address = remote.address().to_string();
-    self->peer_ = (remote.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(remote.port());
+    self->peer_ =
+        (remote.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(remote.port());
     self->stream_.set_options();
     if (!self->stream_.is_tls()) {
       self->begin_request();
@@ -153,12 +155,15 @@ void ServerConnection::on_deadline() {
       return;
     case Phase::answering:
     case Phase::streaming: {
-      // What the operating system took long ago may still be on its way over a slow line: that is progress, too.
+      // What the operating system took long ago may still be on its way over a slow line: that is progress,
+      // too.
       const int now = stream_.unacknowledged_bytes();
-      if (now < unacknowledged_ && unacknowledged_ != std::numeric_limits<int>::max()) last_progress_ = Clock::now();
+      if (now < unacknowledged_ && unacknowledged_ != std::numeric_limits<int>::max())
+        last_progress_ = Clock::now();
       unacknowledged_ = now;
       const auto idle_timeout = core_->options().idle_timeout;
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(last_progress_ + idle_timeout - Clock::now());
+      const auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(last_progress_ + idle_timeout - Clock::now());
       if (left.count() <= 0) {
         close();
       } else {
@@ -166,7 +171,9 @@ void ServerConnection::on_deadline() {
       }
       return;
     }
-    default: close(); return;
+    default:
+      close();
+      return;
   }
 }
 
@@ -187,13 +194,13 @@ void ServerConnection::begin_request() {
 void ServerConnection::read() {
   if (reading_ || phase_ == Phase::closed) return;
   reading_ = true;
-  const std::size_t size = phase_ == Phase::body || phase_ == Phase::draining ? kBodyReadBytes : kHeaderReadBytes;
+  const std::size_t size =
+      phase_ == Phase::body || phase_ == Phase::draining ? kBodyReadBytes : kHeaderReadBytes;
   // An idle connection keeps the small buffer only: there may be thousands.
   if (read_buffer_.size() != size) read_buffer_ = std::vector<char>(size);
   stream_.async_read_some(boost::asio::buffer(read_buffer_),
-                          [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
-                            self->on_read(error, bytes);
-                          });
+                          [self = shared_from_this()](const boost::system::error_code &error,
+                                                      std::size_t bytes) { self->on_read(error, bytes); });
 }
 
 void ServerConnection::on_read(const boost::system::error_code &error, std::size_t bytes) {
@@ -216,8 +223,12 @@ void ServerConnection::on_read(const boost::system::error_code &error, std::size
 void ServerConnection::received(std::string_view bytes) {
   switch (phase_) {
     case Phase::idle:
-    case Phase::header: take_head(bytes); return;
-    case Phase::body: take_body(bytes); return;
+    case Phase::header:
+      take_head(bytes);
+      return;
+    case Phase::body:
+      take_body(bytes);
+      return;
     case Phase::draining:
       drained_bytes_ += bytes.size();
       // Over the bound, nothing is read any more, and the peer has until the deadline to read the answer.
@@ -246,7 +257,8 @@ void ServerConnection::take_head(std::string_view bytes) {
   if (parser_->refusal()) {
     keep_alive_ = false;
     const Refusal &refusal = *parser_->refusal();
-    refuse(problem_response(refusal.status, refusal.status == 431 ? "too_large" : "protocol", refusal.detail));
+    refuse(
+        problem_response(refusal.status, refusal.status == 431 ? "too_large" : "protocol", refusal.detail));
   } else if (parser_->head_done()) {
     on_head();
   } else {
@@ -268,7 +280,8 @@ void ServerConnection::on_head() {
     if (found != head.headers.end()) asked_.headers.insert(*found);
   }
   if (overloaded_) {
-    auto response = problem_response(503, "unavailable", "the server has as many connections as it may have; come again");
+    auto response =
+        problem_response(503, "unavailable", "the server has as many connections as it may have; come again");
     response.headers["Retry-After"] = "5";
     refuse(std::move(response));
     return;
@@ -304,12 +317,14 @@ void ServerConnection::decide() {
   bool posted = false;
   if (parser_->head().has_body()) {
     phase_ = Phase::deciding;
-    posted = core_->post([self = shared_from_this(), route = route_, request = std::move(request_)]() mutable {
-      BodyPlan plan = run_accept(*self->core_, *route, request);
-      boost::asio::post(self->executor_, [self, request = std::move(request), plan = std::move(plan)]() mutable {
-        self->on_decided(std::move(request), std::move(plan));
-      });
-    });
+    posted =
+        core_->post([self = shared_from_this(), route = route_, request = std::move(request_)]() mutable {
+          BodyPlan plan = run_accept(*self->core_, *route, request);
+          boost::asio::post(self->executor_,
+                            [self, request = std::move(request), plan = std::move(plan)]() mutable {
+                              self->on_decided(std::move(request), std::move(plan));
+                            });
+        });
   } else {
     phase_ = Phase::handling;
     exchange_ = new_exchange();
@@ -341,8 +356,9 @@ void ServerConnection::on_decided(HttpRequest request, BodyPlan plan) {
   }
   if (head.content_length > plan.bytes_max) {
     release(std::move(plan.sink));
-    refuse(problem_response(413, "too_large", "the body has " + std::to_string(head.content_length) +
-                                                  " bytes; at most " + std::to_string(plan.bytes_max) + " are taken"));
+    refuse(problem_response(413, "too_large",
+                            "the body has " + std::to_string(head.content_length) + " bytes; at most " +
+                                std::to_string(plan.bytes_max) + " are taken"));
     return;
   }
   request_ = std::move(request);
@@ -376,7 +392,8 @@ void ServerConnection::take_body(std::string_view bytes) {
     keep_alive_ = false;
     refuse(problem_response(parser_->refusal()->status, "protocol", parser_->refusal()->detail));
   } else if (request_.body_bytes > body_bytes_max_) {
-    refuse(problem_response(413, "too_large", "the body has more than " + std::to_string(body_bytes_max_) + " bytes"));
+    refuse(problem_response(413, "too_large",
+                            "the body has more than " + std::to_string(body_bytes_max_) + " bytes"));
   } else {
     advance_body();
   }
@@ -406,21 +423,21 @@ void ServerConnection::write_to_sink() {
   sink_busy_ = true;
   std::string piece = std::exchange(piece_, std::move(spare_piece_));
   piece_.clear();
-  const bool posted =
-      core_->post([self = shared_from_this(), sink = sink_, piece = std::move(piece), name = name_of(request_)]() mutable {
-        std::optional<HttpResponse> failure;
-        try {
-          const auto bytes = std::as_bytes(std::span(piece.data(), piece.size()));
-          sink->sink->write(bytes);
-          sink->digest.update(bytes);
-        } catch (...) {
-          failure = problem_of_exception(*self->core_, name);
-        }
-        boost::asio::post(self->executor_,
-                          [self, failure = std::move(failure), piece = std::move(piece)]() mutable {
-                            self->on_sink_written(std::move(failure), std::move(piece));
-                          });
-      });
+  const bool posted = core_->post([self = shared_from_this(), sink = sink_, piece = std::move(piece),
+                                   name = name_of(request_)]() mutable {
+    std::optional<HttpResponse> failure;
+    try {
+      const auto bytes = std::as_bytes(std::span(piece.data(), piece.size()));
+      sink->sink->write(bytes);
+      sink->digest.update(bytes);
+    } catch (...) {
+      failure = problem_of_exception(*self->core_, name);
+    }
+    boost::asio::post(self->executor_,
+                      [self, failure = std::move(failure), piece = std::move(piece)]() mutable {
+                        self->on_sink_written(std::move(failure), std::move(piece));
+                      });
+  });
   if (!posted) close();
 }
 
@@ -447,8 +464,8 @@ void ServerConnection::handle() {
     spare_piece_ = {};
     piece_ = {};
   }
-  const bool posted = core_->post([core = core_, route = route_, request = std::move(request_), sink = std::move(sink),
-                                   exchange = exchange_]() mutable {
+  const bool posted = core_->post([core = core_, route = route_, request = std::move(request_),
+                                   sink = std::move(sink), exchange = exchange_]() mutable {
     run_handler(*core, *route, std::move(request), std::move(sink), exchange);
   });
   if (posted) {
@@ -464,8 +481,9 @@ void ServerConnection::refuse(HttpResponse response) {
 }
 
 std::shared_ptr<Exchange> ServerConnection::new_exchange() {
-  return std::make_shared<Exchange>(weak_from_this(), core_->options().stream_queue_bytes_max,
-                                    [core = core_](std::function<void()> callback) { core->run_callback(std::move(callback)); });
+  return std::make_shared<Exchange>(
+      weak_from_this(), core_->options().stream_queue_bytes_max,
+      [core = core_](std::function<void()> callback) { core->run_callback(std::move(callback)); });
 }
 
 void ServerConnection::release(std::shared_ptr<const void> last_reference) const {

@@ -1,8 +1,8 @@
 // One accepted connection: requests in, answers out, one at a time, until either side ends it.
 //
-// All private members are used on the connection's strand only; work that may block runs on the server's pool and comes
-// back by a message to the strand. Bytes are read at any time when they have a place to go: while a handler thinks, one
-// read stays outstanding, which is how a peer that goes away is noticed.
+// All private members are used on the connection's strand only; work that may block runs on the server's pool
+// and comes back by a message to the strand. Bytes are read at any time when they have a place to go: while a
+// handler thinks, one read stays outstanding, which is how a peer that goes away is noticed.
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
@@ -29,8 +29,8 @@ namespace parsyn::http {
 class ServerConnection final : public AnswerChannel, public std::enable_shared_from_this<ServerConnection> {
  public:
   /// `overloaded`: answers the first request with 503 and closes.
-  ServerConnection(std::shared_ptr<ServerCore> core, ServerStream::Socket socket, boost::asio::ssl::context *tls,
-                   bool overloaded);
+  ServerConnection(std::shared_ptr<ServerCore> core, ServerStream::Socket socket,
+                   boost::asio::ssl::context *tls, bool overloaded);
 
   /// Any thread.
   void start();
@@ -57,7 +57,8 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
     closed,
   };
 
-  /// The body on its way to a sink. Shared with the pool's task, which is the only one to use sink and digest.
+  /// The body on its way to a sink. Shared with the pool's task, which is the only one to use sink and
+  /// digest.
   struct SinkState {
     std::shared_ptr<ByteSink> sink;
     system::Sha256 digest;

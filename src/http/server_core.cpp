@@ -26,7 +26,8 @@ class SignalsBlocked {
   SignalsBlocked() {
     sigset_t all;
     sigfillset(&all);
-    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF}) sigdelset(&all, fault);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF})
+      sigdelset(&all, fault);
     pthread_sigmask(SIG_BLOCK, &all, &before_);
   }
   ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -45,7 +46,8 @@ ServerCore::ServerCore(const HttpServerOptions &options, std::vector<Route> rout
       acceptor_(boost::asio::make_strand(io_)),
       accept_timer_(acceptor_.get_executor()) {
   if (options_.io_threads == 0 || options_.handler_threads == 0) {
-    throw Error(ErrorCode::invalid_argument, "an HTTP server needs at least one I/O thread and one handler thread");
+    throw Error(ErrorCode::invalid_argument,
+                "an HTTP server needs at least one I/O thread and one handler thread");
   }
   if (!options_.certificate_file.empty()) open_tls();
   listen();
@@ -56,23 +58,27 @@ void ServerCore::open_tls() {
   tls_.emplace(ssl::context::tls_server);
   SSL_CTX *handle = tls_->native_handle();
   SSL_CTX_set_min_proto_version(handle, TLS1_2_VERSION);
-  SSL_CTX_set_options(handle, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+  SSL_CTX_set_options(handle,
+                      SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   static constexpr unsigned char kSessionContext[] = "parsyn";
   SSL_CTX_set_session_id_context(handle, kSessionContext, sizeof kSessionContext - 1);
   const auto use = [](const std::string &what, const std::filesystem::path &file, const auto &action) {
     boost::system::error_code error;
     action(error);
     if (error) {
-      throw Error(ErrorCode::invalid_argument, "cannot use the " + what + " " + file.string() + ": " + error.message());
+      throw Error(ErrorCode::invalid_argument,
+                  "cannot use the " + what + " " + file.string() + ": " + error.message());
     }
   };
   boost::system::error_code ignored;
   // Without this, OpenSSL would ask for an encrypted key's password on the host's terminal.
-  tls_->set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); }, ignored);
+  tls_->set_password_callback([](std::size_t, ssl::context::password_purpose) { return std::string(); },
+                              ignored);
   use("certificate", options_.certificate_file,
       [&](auto &error) { tls_->use_certificate_chain_file(options_.certificate_file.string(), error); });
-  use("private key", options_.private_key_file,
-      [&](auto &error) { tls_->use_private_key_file(options_.private_key_file.string(), ssl::context::pem, error); });
+  use("private key", options_.private_key_file, [&](auto &error) {
+    tls_->use_private_key_file(options_.private_key_file.string(), ssl::context::pem, error);
+  });
   if (options_.client_ca_file.empty()) return;
   use("authority of client certificates", options_.client_ca_file,
       [&](auto &error) { tls_->load_verify_file(options_.client_ca_file.string(), error); });
@@ -83,8 +89,9 @@ void ServerCore::listen() {
   boost::system::error_code error;
   const auto address = boost::asio::ip::make_address(options_.address, error);
   if (error) {
-    throw Error(ErrorCode::invalid_argument, "cannot listen on '" + options_.address +
-                                                 "': it is not a numeric IP address, such as 127.0.0.1 or ::");
+    throw Error(ErrorCode::invalid_argument,
+                "cannot listen on '" + options_.address +
+                    "': it is not a numeric IP address, such as 127.0.0.1 or ::");
   }
   const boost::asio::ip::tcp::endpoint wanted(address, options_.port);
   acceptor_.open(wanted.protocol(), error);
@@ -121,22 +128,25 @@ void ServerCore::accept() {
   using Socket = boost::asio::ip::tcp::socket;
   acceptor_.async_accept(
       boost::asio::any_io_executor(boost::asio::make_strand(io_)),
-      boost::asio::bind_executor(acceptor_.get_executor(), [self = shared_from_this()](
-                                                               const boost::system::error_code &error, Socket socket) {
-        if (!self->acceptor_.is_open()) return;
-        if (!error || error == boost::asio::error::connection_aborted) {
-          self->accept_paused_ = false;
-          if (!error) self->admit(std::move(socket));
-          self->accept();
-          return;
-        }
-        // Most likely out of file descriptors: the connection stays in the queue, and asking again at once would spin.
-        if (!std::exchange(self->accept_paused_, true)) {
-          self->log(LogLevel::warning, "http.accept_paused", "cannot take a new connection: " + error.message());
-        }
-        self->accept_timer_.expires_after(kAcceptPause);
-        self->accept_timer_.async_wait([self](const boost::system::error_code &) { self->accept(); });
-      }));
+      boost::asio::bind_executor(
+          acceptor_.get_executor(),
+          [self = shared_from_this()](const boost::system::error_code &error, Socket socket) {
+            if (!self->acceptor_.is_open()) return;
+            if (!error || error == boost::asio::error::connection_aborted) {
+              self->accept_paused_ = false;
+              if (!error) self->admit(std::move(socket));
+              self->accept();
+              return;
+            }
+            // Most likely out of file descriptors: the connection stays in the queue, and asking again at
+            // once would spin.
+            if (!std::exchange(self->accept_paused_, true)) {
+              self->log(LogLevel::warning, "http.accept_paused",
+                        "cannot take a new connection: " + error.message());
+            }
+            self->accept_timer_.expires_after(kAcceptPause);
+            self->accept_timer_.async_wait([self](const boost::system::error_code &) { self->accept(); });
+          }));
 }
 
 void ServerCore::admit(boost::asio::ip::tcp::socket socket) {
@@ -146,7 +156,8 @@ void ServerCore::admit(boost::asio::ip::tcp::socket socket) {
     const std::size_t open = connections_.size();
     if (phase_ != Phase::running || open >= options_.connections_max + kRefusedConnectionsMax) return;
     const bool overloaded = open >= options_.connections_max;
-    connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(socket), tls_ ? &*tls_ : nullptr, overloaded);
+    connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(socket),
+                                                    tls_ ? &*tls_ : nullptr, overloaded);
     connections_.insert(connection);
   }
   connection->start();

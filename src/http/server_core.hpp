@@ -68,10 +68,10 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<system::ThreadPool> pool_;                             // guarded by mutex_
-  std::unordered_set<std::shared_ptr<ServerConnection>> connections_;    // guarded by mutex_
+  std::unique_ptr<system::ThreadPool> pool_;                                // guarded by mutex_
+  std::unordered_set<std::shared_ptr<ServerConnection>> connections_;       // guarded by mutex_
   enum class Phase { running, stopping, stopped } phase_ = Phase::running;  // guarded by mutex_
-  bool finishing_ = false;                                                // guarded by mutex_: some thread joins
+  bool finishing_ = false;  // guarded by mutex_: some thread joins
 };
 
 }  // namespace parsyn::http

@@ -29,7 +29,8 @@ class ServerStream {
   Socket &socket() { return socket_; }
   bool is_tls() const { return tls_ != nullptr; }
 
-  /// A peer whose machine vanished sends nothing, not even an end: parked polls learn of it by the keep-alive probes.
+  /// A peer whose machine vanished sends nothing, not even an end: parked polls learn of it by the keep-alive
+  /// probes.
   void set_options() {
     const int descriptor = socket_.native_handle();
     const auto set = [&](int level, int option, int value) {

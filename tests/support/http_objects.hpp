@@ -105,6 +105,13 @@ inline http::HttpClientOptions impatient_client() {
   return options;
 }
 
+/// How much longer than otherwise things may take under a sanitizer.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr int kSlowness = 5;
+#else
+inline constexpr int kSlowness = 1;
+#endif
+
 class Stopwatch {
  public:
   std::chrono::milliseconds elapsed() const {

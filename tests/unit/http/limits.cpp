@@ -28,7 +28,8 @@ Route sized_route(std::uint64_t bytes_max) {
             return plan;
           },
           [](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
-            respond.send(text_response("got " + std::to_string(request.body.size()) + " " + request.body.substr(0, 20)));
+            respond.send(text_response("got " + std::to_string(request.body.size()) + " " +
+                                       request.body.substr(0, 20)));
           }};
 }
 
@@ -36,7 +37,8 @@ int status_of(const std::string &answer) {
   return answer.size() > 12 && answer.starts_with("HTTP/1.1 ") ? std::stoi(answer.substr(9, 3)) : 0;
 }
 
-/// The answer to `request` on a connection of its own, which the server must close by itself or the request must ask for.
+/// The answer to `request` on a connection of its own, which the server must close by itself or the request
+/// must ask for.
 std::string answer_to(const HttpServer &server, const std::string &request) {
   RawConnection connection(server.port());
   connection.send(request);
@@ -59,7 +61,8 @@ TEST_CASE("inputs that two readers could read in two ways are refused") {
       {"identity", post + "Transfer-Encoding: identity\r\n\r\n", 501},
       {"gzip, chunked", post + "Transfer-Encoding: gzip, chunked\r\n" + chunks, 501},
       {"chunked twice", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n" + chunks, 400},
-      {"chunked in HTTP/1.0", "POST /sized HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + chunks, 400},
+      {"chunked in HTTP/1.0", "POST /sized HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n" + chunks,
+       400},
       {"length, then chunked", post + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n" + chunks, 400},
       {"chunked, then length", post + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n" + chunks, 400},
       {"two lengths", post + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!", 400},
@@ -82,7 +85,8 @@ TEST_CASE("inputs that two readers could read in two ways are refused") {
       {"an unknown expectation", post + "Expect: a-miracle\r\nContent-Length: 5\r\n\r\nhello", 417},
       {"a bad chunk size", post + "Transfer-Encoding: chunked\r\n\r\nxyz\r\n", 400},
       {"a chunk size beyond 64 bits", post + "Transfer-Encoding: chunked\r\n\r\n11111111111111111\r\n", 400},
-      {"a chunk longer than it says", post + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n", 400},
+      {"a chunk longer than it says", post + "Transfer-Encoding: chunked\r\n\r\n3\r\nhello\r\n0\r\n\r\n",
+       400},
   };
   for (const auto &one : cases) {
     INFO(one.name);
@@ -90,20 +94,25 @@ TEST_CASE("inputs that two readers could read in two ways are refused") {
     INFO(answer);
     CHECK(status_of(answer) == one.status);
     CHECK(answer.find("application/problem+json") != std::string::npos);
-    CHECK(answer.find("Content-Length:") == answer.rfind("Content-Length:"));  // exactly one answer: nothing of the body was a request
+    CHECK(answer.find("Content-Length:") ==
+          answer.rfind("Content-Length:"));  // exactly one answer: nothing of the body was a request
   }
-  CHECK(answer_to(server, post + "Connection: close\r\nTransfer-Encoding: chunked\r\n" + chunks).ends_with("got 5 hello"));
+  CHECK(answer_to(server, post + "Connection: close\r\nTransfer-Encoding: chunked\r\n" + chunks)
+            .ends_with("got 5 hello"));
 }
 
 TEST_CASE("chunk extensions and trailers have an end") {
   HttpServer server({}, {sized_route(1 << 20)});
-  const std::string head = "POST /sized HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string head =
+      "POST /sized HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
   SECTION("short ones are read over") {
-    const std::string answer = answer_to(server, head + "5;a=b;c\r\nhello\r\n0\r\nAuthorization: late\r\n\r\n");
+    const std::string answer =
+        answer_to(server, head + "5;a=b;c\r\nhello\r\n0\r\nAuthorization: late\r\n\r\n");
     CHECK(answer.ends_with("got 5 hello"));
   }
   SECTION("one extension of 1 MiB") {
-    CHECK(status_of(answer_to(server, head + "5;a=" + std::string(1 << 20, 'x') + "\r\nhello\r\n0\r\n\r\n")) == 400);
+    CHECK(status_of(answer_to(server,
+                              head + "5;a=" + std::string(1 << 20, 'x') + "\r\nhello\r\n0\r\n\r\n")) == 400);
   }
   SECTION("a small extension on each of many chunks") {
     std::string body;
@@ -112,7 +121,8 @@ TEST_CASE("chunk extensions and trailers have an end") {
   }
   SECTION("1.2 MB of trailers") {
     std::string trailers;
-    for (int i = 0; i < 12'000; ++i) trailers += "X-Trailer-" + std::to_string(i) + ": " + std::string(85, 'x') + "\r\n";
+    for (int i = 0; i < 12'000; ++i)
+      trailers += "X-Trailer-" + std::to_string(i) + ": " + std::string(85, 'x') + "\r\n";
     CHECK(status_of(answer_to(server, head + "5\r\nhello\r\n0\r\n" + trailers + "\r\n")) == 400);
   }
 }
@@ -152,7 +162,7 @@ TEST_CASE("a header that comes too slowly is cut, whatever trickles in") {
     if (!answer.empty() || watch.elapsed() > milliseconds(5000)) break;
   }
   CHECK(watch.elapsed() >= milliseconds(250));
-  CHECK(watch.elapsed() < milliseconds(3000));
+  CHECK(watch.elapsed() < kSlowness * milliseconds(3000));
   CHECK(status_of(answer) == 408);
   CHECK(slow.ends(milliseconds(5000)));
   CHECK(silent.ends(milliseconds(5000)));
@@ -163,9 +173,9 @@ TEST_CASE("a body without progress is cut, and handle never sees it") {
   options.idle_timeout = milliseconds(300);
   Event handled;
   HttpServer server(options, {route("POST", "/body", [&](const HttpRequest &, const Responder &respond) {
-                                handled.happen();
-                                respond.send({});
-                              })});
+                      handled.happen();
+                      respond.send({});
+                    })});
   RawConnection connection(server.port());
   connection.send("POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc");
   const std::string answer = connection.receive();
@@ -177,17 +187,17 @@ TEST_CASE("a body without progress is cut, and handle never sees it") {
   CHECK(handled.count() == 0);
 }
 
-TEST_CASE("a peer that does not read its answer is cut; one that reads slowly is not") {
+TEST_CASE("a peer that does not read its answer is cut") {
   HttpServerOptions options;
   options.idle_timeout = milliseconds(400);
   const std::string text = pattern_bytes(32 << 20);
   Event done;
   HttpServer server(options, {route("GET", "/object", [&](const HttpRequest &, const Responder &respond) {
-                                respond.on_done([&] { done.happen(); });
-                                HttpResponse response;
-                                response.source = std::make_shared<TextSource>(text);
-                                respond.send(std::move(response));
-                              })});
+                      respond.on_done([&] { done.happen(); });
+                      HttpResponse response;
+                      response.source = std::make_shared<TextSource>(text);
+                      respond.send(std::move(response));
+                    })});
   RawConnection stuck(server.port());
   stuck.send("GET /object HTTP/1.1\r\nHost: x\r\n\r\n");
   REQUIRE(done.wait());
@@ -235,7 +245,8 @@ TEST_CASE("a client that expects 100-continue gets it once accept has approved, 
                                respond.send(text_response("took " + request.body));
                              }};
   HttpServer server({}, {guarded});
-  const std::string head = "PUT /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n";
+  const std::string head =
+      "PUT /guarded HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n";
   RawConnection welcome(server.port());
   welcome.send(head + "Authorization: Bearer right\r\n\r\n");
   CHECK(welcome.receive_until("\r\n\r\n") == "HTTP/1.1 100 Continue\r\n\r\n");
@@ -280,7 +291,8 @@ TEST_CASE("without a free file descriptor the server waits instead of spinning")
   rlimit few = before;
   few.rlim_cur = 256;
   REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
-  for (int filler = open("/dev/null", O_RDONLY | O_CLOEXEC); filler >= 0; filler = open("/dev/null", O_RDONLY | O_CLOEXEC)) {
+  for (int filler = open("/dev/null", O_RDONLY | O_CLOEXEC); filler >= 0;
+       filler = open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     fillers.push_back(filler);
   }
   connection.connect(server.port());
@@ -297,6 +309,6 @@ TEST_CASE("without a free file descriptor the server waits instead of spinning")
   CHECK(told == std::vector<std::string>{"http.accept_paused"});
   const double cpu_seconds = static_cast<double>(cpu_after.tv_sec - cpu_before.tv_sec) +
                              1e-9 * static_cast<double>(cpu_after.tv_nsec - cpu_before.tv_nsec);
-  CHECK(cpu_seconds < 0.2);
+  CHECK(cpu_seconds < 0.2 * kSlowness);
   CHECK(connection.receive().ends_with("pong"));
 }

@@ -30,8 +30,8 @@ TEST_CASE("one range of bytes is a part, and what is not one is ignored") {
   CHECK(parse_range("bytes=10-", 10).kind == Kind::unsatisfiable);
   CHECK(parse_range("bytes=-0", 10).kind == Kind::unsatisfiable);
   CHECK(parse_range("bytes=0-", 0).kind == Kind::unsatisfiable);
-  for (const char *ignored : {"", "bytes", "bytes=", "bytes=-", "bytes=5-2", "bytes=1-2,4-5", "items=1-2", "bytes=a-b",
-                              "bytes=+1-2", "bytes=1-99999999999999999999999"}) {
+  for (const char *ignored : {"", "bytes", "bytes=", "bytes=-", "bytes=5-2", "bytes=1-2,4-5", "items=1-2",
+                              "bytes=a-b", "bytes=+1-2", "bytes=1-99999999999999999999999"}) {
     INFO(ignored);
     CHECK(parse_range(ignored, 10).kind == Kind::whole);
   }
@@ -44,7 +44,8 @@ TEST_CASE("a Content-Range is read whole or not at all") {
   CHECK(parsed->range.last == 9);
   CHECK(parsed->size == 10U);
   CHECK_FALSE(parse_content_range("bytes 5-9/*")->size);
-  for (const char *bad : {"", "bytes */10", "bytes 5-9", "bytes 9-5/10", "bytes 5-10/10", "items 5-9/10", "bytes 5-9/x"}) {
+  for (const char *bad :
+       {"", "bytes */10", "bytes 5-9", "bytes 9-5/10", "bytes 5-10/10", "items 5-9/10", "bytes 5-9/x"}) {
     INFO(bad);
     CHECK_FALSE(parse_content_range(bad));
   }
@@ -53,20 +54,25 @@ TEST_CASE("a Content-Range is read whole or not at all") {
 TEST_CASE("a target is decoded once, and its traps are refused") {
   const auto target = parse_request_target("/a%20b/%252e?x=1&y=a%26b+c&empty=&bare");
   CHECK(target.path == "/a b/%2e");
-  CHECK(target.query == std::map<std::string, std::string>{{"x", "1"}, {"y", "a&b c"}, {"empty", ""}, {"bare", ""}});
+  CHECK(target.query ==
+        std::map<std::string, std::string>{{"x", "1"}, {"y", "a&b c"}, {"empty", ""}, {"bare", ""}});
   CHECK(parse_request_target("http://host:80/p?q=1").path == "/p");
   CHECK(parse_request_target("http://host").path == "/");
-  for (const char *bad : {"", "*", "no-slash", "host:443", "/%", "/%4", "/%zz", "/%00", "/..", "/a/../b", "/a/.", "/%2e%2E/a",
-                          "/a/..%2fb", "/a?x=%0", "/a?x=%00", "/a?x=1&x=2", "/a?x=1&%78=2", "ftp://host/"}) {
+  for (const char *bad :
+       {"", "*", "no-slash", "host:443", "/%", "/%4", "/%zz", "/%00", "/..", "/a/../b", "/a/.", "/%2e%2E/a",
+        "/a/..%2fb", "/a?x=%0", "/a?x=%00", "/a?x=1&x=2", "/a?x=1&%78=2", "ftp://host/"}) {
     INFO(bad);
     CHECK(error_of([&] { parse_request_target(bad); }).code() == ErrorCode::invalid_argument);
   }
 }
 
 TEST_CASE("the most literal pattern wins, whatever the order of routes") {
-  const auto named = [](const std::string &method, const std::string &pattern) { return route(method, pattern, [](auto &&...) {}); };
-  const Router router({named("GET", "/{rest...}"), named("GET", "/workers/{id}"), named("POST", "/workers/{id}"),
-                       named("GET", "/workers/me"), named("GET", "/workers/{id}/log/{line}"), named("DELETE", "/only")});
+  const auto named = [](const std::string &method, const std::string &pattern) {
+    return route(method, pattern, [](auto &&...) {});
+  };
+  const Router router({named("GET", "/{rest...}"), named("GET", "/workers/{id}"),
+                       named("POST", "/workers/{id}"), named("GET", "/workers/me"),
+                       named("GET", "/workers/{id}/log/{line}"), named("DELETE", "/only")});
   const auto pattern = [&](const char *method, const char *path) {
     const auto match = router.find(method, path);
     return match.route ? match.route->pattern : "none, " + match.allowed;
@@ -82,7 +88,9 @@ TEST_CASE("the most literal pattern wins, whatever the order of routes") {
   CHECK(pattern("PUT", "/") == "none, ");
   CHECK(router.find("GET", "/workers/7/log/9").parameters == std::vector<std::string>{"7", "9"});
   CHECK(router.find("GET", "/a/b/c").parameters == std::vector<std::string>{"a/b/c"});
-  CHECK(error_of([&] { Router({named("GET", "/a"), named("GET", "/a")}); }).code() == ErrorCode::invalid_argument);
+  CHECK(error_of([&] {
+          Router({named("GET", "/a"), named("GET", "/a")});
+        }).code() == ErrorCode::invalid_argument);
   CHECK(error_of([&] { Router({named("GET", "/{rest...}/a")}); }).code() == ErrorCode::invalid_argument);
   CHECK(error_of([&] { Router({named("GET", "a")}); }).code() == ErrorCode::invalid_argument);
 }
@@ -109,7 +117,9 @@ TEST_CASE("conditions and ranges decide what is sent of an object") {
   CHECK(plan("GET", {{"Range", "bytes=2-4"}, {"If-Range", "\"v1\""}}).response.status == 206);
   CHECK(plan("GET", {{"Range", "bytes=2-4"}, {"If-Range", "\"v0\""}}).response.status == 200);
   CHECK(plan("GET", {{"Range", "bytes=2-4"}, {"If-Range", "W/\"v1\""}}, "W/\"v1\"").response.status == 200);
-  CHECK(plan("GET", {{"Range", "bytes=2-4"}, {"If-Range", "Sun, 06 Nov 1994 08:49:37 GMT"}}).response.status == 200);
+  CHECK(
+      plan("GET", {{"Range", "bytes=2-4"}, {"If-Range", "Sun, 06 Nov 1994 08:49:37 GMT"}}).response.status ==
+      200);
   CHECK(plan("GET", {{"Range", "bytes=1-2,4-5"}}).response.status == 200);
   const auto outside = plan("GET", {{"Range", "bytes=10-"}});
   CHECK(outside.response.status == 416);
@@ -124,7 +134,8 @@ TEST_CASE("conditions and ranges decide what is sent of an object") {
 }
 
 TEST_CASE("a problem document is JSON whatever the message holds") {
-  const Error error(ErrorCode::invalid_argument, "a \"quoted\"\n\\ text \xff", {{"a.b", "range", "0 \x01"}, {"", "type", "x"}});
+  const Error error(ErrorCode::invalid_argument, "a \"quoted\"\n\\ text \xff",
+                    {{"a.b", "range", "0 \x01"}, {"", "type", "x"}});
   const auto response = problem_response(error);
   CHECK(response.status == 400);
   CHECK(response.headers.at("Content-Type") == "application/problem+json");
@@ -133,15 +144,16 @@ TEST_CASE("a problem document is JSON whatever the message holds") {
         "\"detail\":\"a \\\"quoted\\\"\xEF\xBF\xBD\\\\ text \xEF\xBF\xBD\",\"errors\":["
         "{\"field\":\"a.b\",\"code\":\"range\",\"message\":\"0 \\u0001\"},"
         "{\"field\":\"\",\"code\":\"type\",\"message\":\"x\"}]}");
-  CHECK(problem_response(507, "io", "full").body.find("\"title\":\"Insufficient Storage\"") != std::string::npos);
+  CHECK(problem_response(507, "io", "full").body.find("\"title\":\"Insufficient Storage\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("each error code has the status that its problem document has") {
   const std::vector<std::pair<ErrorCode, int>> expected = {
-      {ErrorCode::invalid_argument, 400}, {ErrorCode::not_found, 404},   {ErrorCode::conflict, 409},
-      {ErrorCode::unauthorized, 401},     {ErrorCode::forbidden, 403},   {ErrorCode::too_large, 413},
-      {ErrorCode::timeout, 504},          {ErrorCode::cancelled, 503},   {ErrorCode::unavailable, 503},
-      {ErrorCode::corrupt_data, 422},     {ErrorCode::io, 507},          {ErrorCode::unsupported, 422},
+      {ErrorCode::invalid_argument, 400}, {ErrorCode::not_found, 404}, {ErrorCode::conflict, 409},
+      {ErrorCode::unauthorized, 401},     {ErrorCode::forbidden, 403}, {ErrorCode::too_large, 413},
+      {ErrorCode::timeout, 504},          {ErrorCode::cancelled, 503}, {ErrorCode::unavailable, 503},
+      {ErrorCode::corrupt_data, 422},     {ErrorCode::io, 507},        {ErrorCode::unsupported, 422},
       {ErrorCode::protocol, 400},         {ErrorCode::internal, 500}};
   for (const auto &[code, status] : expected) CHECK(http_status_of(code) == status);
 }
@@ -163,8 +175,9 @@ TEST_CASE("a URL is shown without its secrets, and only http and https are taken
   CHECK(shown_url("http://host?token=abc") == "http://host");
   check_url("http://[::1]:8080/a?b=c");
   check_url("HTTPS://host");
-  for (const char *bad : {"", "host/path", "ftp://host/", "file:///etc/passwd", "http://", "http:///path", "http://user:word@host/",
-                          "http://host/a b", "http://host/\r\nX: y", "gopher://host"}) {
+  for (const char *bad :
+       {"", "host/path", "ftp://host/", "file:///etc/passwd", "http://", "http:///path",
+        "http://user:word@host/", "http://host/a b", "http://host/\r\nX: y", "gopher://host"}) {
     INFO(bad);
     const Error error = error_of([&] { check_url(bad); });
     CHECK(error.code() == ErrorCode::invalid_argument);

@@ -87,9 +87,9 @@ TEST_CASE("a body in memory arrives, with method, path, query and headers") {
 TEST_CASE("requests of one client reuse its connection") {
   Mailbox<std::string> peers;
   HttpServer server({}, {route("GET", "/", [&](const HttpRequest &request, const Responder &respond) {
-                           peers.put(request.peer);
-                           respond.send(text_response("x"));
-                         })});
+                      peers.put(request.peer);
+                      respond.send(text_response("x"));
+                    })});
   HttpClient client;
   for (int i = 0; i < 3; ++i) CHECK(client.perform(get(server.url() + "/")).status == 200);
   const auto seen = peers.wait(3);
@@ -221,7 +221,8 @@ TEST_CASE("a download goes on in its file where it was cut") {
 
 TEST_CASE("a file is touched by a successful answer only") {
   const TemporaryFolder folder;
-  HttpServer server({}, {route("GET", "/empty", [](const HttpRequest &, const Responder &respond) { respond.send({}); })});
+  HttpServer server(
+      {}, {route("GET", "/empty", [](const HttpRequest &, const Responder &respond) { respond.send({}); })});
   HttpClient client;
   auto request = get(server.url() + "/absent");
   request.output_file = folder.file("out", "before");
@@ -249,14 +250,17 @@ TEST_CASE("what no route matches is a problem document") {
 }
 
 TEST_CASE("what accept or handle throws is an answer") {
-  const auto throws_in_accept = Route{"PUT", "/accept", [](HttpRequest &) -> BodyPlan { throw Error(ErrorCode::forbidden, "not you"); },
-                                      [](HttpRequest, std::shared_ptr<ByteSink>, Responder) {}};
+  const auto throws_in_accept =
+      Route{"PUT", "/accept", [](HttpRequest &) -> BodyPlan { throw Error(ErrorCode::forbidden, "not you"); },
+            [](HttpRequest, std::shared_ptr<ByteSink>, Responder) {}};
   Mailbox<std::string> log;
   HttpServerOptions options;
   options.log = [&](const LogRecord &record) { log.put(record.text); };
-  HttpServer server(options, {throws_in_accept, route("GET", "/error", [](auto &&...) { throw Error(ErrorCode::conflict, "busy"); }),
-                              route("GET", "/bug", [](auto &&...) { throw std::runtime_error("a pointer was null"); }),
-                              route("GET", "/forgotten", [](auto &&...) {})});
+  HttpServer server(
+      options,
+      {throws_in_accept, route("GET", "/error", [](auto &&...) { throw Error(ErrorCode::conflict, "busy"); }),
+       route("GET", "/bug", [](auto &&...) { throw std::runtime_error("a pointer was null"); }),
+       route("GET", "/forgotten", [](auto &&...) {})});
   HttpClient client;
   CHECK(client.perform(put(server.url() + "/accept", "body")).status == 403);
   CHECK(client.perform(put(server.url() + "/accept", "")).status == 403);
@@ -291,10 +295,10 @@ TEST_CASE("progress is told, and may end the transfer") {
   const std::string text = pattern_bytes(64 << 10);
   Mailbox<Responder> streams;
   HttpServer server({}, {route("GET", "/slow", [&](const HttpRequest &, const Responder &respond) {
-                           respond.start_stream(200, {});
-                           respond.write(pattern_bytes(1000));
-                           streams.put(respond);
-                         })});
+                      respond.start_stream(200, {});
+                      respond.write(pattern_bytes(1000));
+                      streams.put(respond);
+                    })});
   HttpClient client;
   auto request = get(server.url() + "/slow");
   std::uint64_t received_at_end = 0;

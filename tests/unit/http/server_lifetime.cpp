@@ -93,7 +93,8 @@ TEST_CASE("events stream in chunks, in order, until either side ends them") {
   HttpServer server({}, {route("GET", "/events",
                                [&](const HttpRequest &, const Responder &respond) {
                                  respond.on_done([&] { done.happen(); });
-                                 if (respond.start_stream(200, {{"Content-Type", "text/event-stream"}})) streams.put(respond);
+                                 if (respond.start_stream(200, {{"Content-Type", "text/event-stream"}}))
+                                   streams.put(respond);
                                }),
                          ping_route()});
   HttpClient client;
@@ -154,10 +155,10 @@ TEST_CASE("a stream whose peer does not read is closed when its queue is full") 
   Mailbox<Responder> streams;
   Event done;
   HttpServer server(options, {route("GET", "/events", [&](const HttpRequest &, const Responder &respond) {
-                                respond.on_done([&] { done.happen(); });
-                                respond.start_stream(200, {});
-                                streams.put(respond);
-                              })});
+                      respond.on_done([&] { done.happen(); });
+                      respond.start_stream(200, {});
+                      streams.put(respond);
+                    })});
   RawConnection reader(server.port());
   reader.send("GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
   const auto respond = streams.wait(1).at(0);
@@ -172,13 +173,14 @@ TEST_CASE("stop returns within its bound with parked polls, open streams, and ha
   Mailbox<Responder> parked;
   Event done;
   auto server = std::make_unique<HttpServer>(
-      HttpServerOptions{}, std::vector<Route>{park_route(parked, &done),
-                                              route("GET", "/events", [&](const HttpRequest &, const Responder &respond) {
-                                                respond.on_done([&] { done.happen(); });
-                                                respond.start_stream(200, {});
-                                                respond.write("data: 1\n\n");
-                                                parked.put(respond);
-                                              })});
+      HttpServerOptions{},
+      std::vector<Route>{park_route(parked, &done),
+                         route("GET", "/events", [&](const HttpRequest &, const Responder &respond) {
+                           respond.on_done([&] { done.happen(); });
+                           respond.start_stream(200, {});
+                           respond.write("data: 1\n\n");
+                           parked.put(respond);
+                         })});
   std::vector<RawConnection> connections;
   for (int i = 0; i < 10; ++i) {
     connections.emplace_back(server->port());
@@ -218,11 +220,11 @@ TEST_CASE("stop waits for the handlers that run") {
   Event leave;
   std::atomic<bool> left = false;
   HttpServer server({}, {route("GET", "/busy", [&](const HttpRequest &, const Responder &respond) {
-                           entered.happen();
-                           leave.wait();
-                           left = true;
-                           respond.send({});
-                         })});
+                      entered.happen();
+                      leave.wait();
+                      left = true;
+                      respond.send({});
+                    })});
   RawConnection connection(server.port());
   connection.send("GET /busy HTTP/1.1\r\nHost: x\r\n\r\n");
   REQUIRE(entered.wait());
@@ -240,11 +242,12 @@ TEST_CASE("stop waits for the handlers that run") {
 TEST_CASE("a handler may begin the stop of its own server") {
   std::unique_ptr<HttpServer> server;
   Event begun;
-  server = std::make_unique<HttpServer>(HttpServerOptions{},
-                                        std::vector<Route>{route("GET", "/stop", [&](const HttpRequest &, const Responder &) {
-                                          server->stop();
-                                          begun.happen();
-                                        })});
+  server = std::make_unique<HttpServer>(
+      HttpServerOptions{},
+      std::vector<Route>{route("GET", "/stop", [&](const HttpRequest &, const Responder &) {
+        server->stop();
+        begun.happen();
+      })});
   RawConnection connection(server->port());
   connection.send("GET /stop HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(begun.wait());
@@ -258,7 +261,8 @@ TEST_CASE("answers race with a stop, and nothing is lost but the answers") {
   for (int round = 0; round < 20; ++round) {
     Mailbox<Responder> parked;
     Event done;
-    auto server = std::make_unique<HttpServer>(HttpServerOptions{}, std::vector<Route>{park_route(parked, &done)});
+    auto server =
+        std::make_unique<HttpServer>(HttpServerOptions{}, std::vector<Route>{park_route(parked, &done)});
     std::vector<RawConnection> connections;
     for (int i = 0; i < 4; ++i) {
       connections.emplace_back(server->port());

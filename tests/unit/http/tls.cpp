@@ -47,7 +47,8 @@ TEST_CASE("bodies travel both ways over TLS") {
   const Authority pki;
   const std::string text = pattern_bytes((9 << 20) + 5);
   HttpServer server(pki.server_options(),
-                    {object_route(text, "v1"), ping_route(),
+                    {object_route(text, "v1"),
+                     ping_route(),
                      {"PUT", "/digest",
                       [](HttpRequest &) {
                         BodyPlan plan;
@@ -95,8 +96,9 @@ TEST_CASE("another authority, another name, and plain HTTP are refused in words"
   const Error no_tls = error_of([&] { client.perform(get("https://127.0.0.1:" + port + "/ping")); });
   CHECK(no_tls.code() == ErrorCode::protocol);
   CHECK(mentions(no_tls, "TLS"));
-  CHECK(error_of([&] { client.perform(get("http://127.0.0.1:" + std::to_string(server.port()) + "/ping")); }).code() ==
-        ErrorCode::unavailable);
+  CHECK(error_of([&] {
+          client.perform(get("http://127.0.0.1:" + std::to_string(server.port()) + "/ping"));
+        }).code() == ErrorCode::unavailable);
 }
 
 TEST_CASE("a server with a client authority wants a certificate of it, and says so") {
@@ -121,7 +123,8 @@ TEST_CASE("a server with a client authority wants a certificate of it, and says 
 
   mine.certificate_file = bad.certificate;
   mine.private_key_file = bad.private_key;
-  CHECK(error_of([&] { HttpClient(mine).perform(get(server.url() + "/ping")); }).code() == ErrorCode::unauthorized);
+  CHECK(error_of([&] { HttpClient(mine).perform(get(server.url() + "/ping")); }).code() ==
+        ErrorCode::unauthorized);
 }
 
 TEST_CASE("a certificate that does not fit its key stops the server from starting") {
