@@ -157,7 +157,7 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
   read(spec.validation, "validation", validation);
   if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
   if (spec.validation_fraction > 0) {
-    ValidationSplit split = split_validation(*train, spec.validation_fraction, spec.split_seed);
+    SplitExamples split = split_validation(*train, spec.validation_fraction, spec.split_seed);
     train = std::move(split.train);
     validation = std::move(split.validation);
   }
