@@ -155,12 +155,16 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
   };
   if (!spec.local) read(spec.train, "train", train);
   read(spec.validation, "validation", validation);
-  if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
-  if (spec.validation_fraction > 0) {
-    SplitExamples split = split_validation(*train, spec.validation_fraction, spec.split_seed);
-    train = std::move(split.train);
-    validation = std::move(split.validation);
+  if (faults.empty() && train && spec.validation_fraction > 0) {
+    try {
+      SplitExamples split = split_validation(*train, spec.validation_fraction, spec.split_seed);
+      train = std::move(split.training);
+      validation = std::move(split.validation);
+    } catch (const Error &error) {
+      note_unreadable("validation_fraction", error, faults);
+    }
   }
+  if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
   if (!spec.local) return add_dataset(spec.name, *train, validation);
 
   DatasetInfo info{.id = ++last_dataset_,
