@@ -1,5 +1,6 @@
 #include "http/server_connection.hpp"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <limits>
 #include <span>
