@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -22,12 +21,6 @@ constexpr std::uint64_t kAnswerHeaderBytesMax = 256 << 10;
 constexpr std::uint64_t kAskFirstBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReportInterval{100};
 constexpr std::chrono::milliseconds kPollMax{1'000};
-
-void start_curl() {
-  // Not thread-safe in every build of cURL; the host may have done it before, which does no harm.
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-}
 
 template <typename Value>
 void set(CURL *easy, CURLoption option, Value value) {
@@ -59,24 +52,6 @@ std::string names_without_proxy() {
 
 }  // namespace
 
-CurlHandles::CurlHandles() {
-  start_curl();
-  easy_ = curl_easy_init();
-  multi_ = curl_multi_init();
-  if (!easy_ || !multi_) {
-    curl_easy_cleanup(easy_);
-    curl_multi_cleanup(multi_);
-    throw std::bad_alloc();
-  }
-}
-
-CurlHandles::~CurlHandles() {
-  curl_easy_cleanup(easy_);
-  curl_multi_cleanup(multi_);
-}
-
-void CurlHandles::wake() const { curl_multi_wakeup(multi_); }
-
 ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClientRequest &request,
                                CurlHandles &handles, const std::atomic<bool> &interrupted)
     : options_(options),
@@ -89,7 +64,7 @@ ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClien
     throw Error(ErrorCode::invalid_argument,
                 "'" + system::printable(request.method, 50) + "' is not an HTTP method");
   }
-  curl_easy_reset(easy_);
+  handles_.reset();
   try {
     set_options();
     set_method_and_body();
@@ -223,7 +198,7 @@ HttpClientResponse ClientTransfer::run() {
     response_.sha256 = digest_.hex();
     return std::move(response_);
   }
-  if (code != CURLE_OK) fail(code);
+  if (code != CURLE_OK && !(code == CURLE_SEND_ERROR && take_late_answer())) fail(code);
   if (!head_done_) fail(ErrorCode::protocol, "the answer ended within its header");
   check_length();
   if (to_file_) {
@@ -233,6 +208,20 @@ HttpClientResponse ClientTransfer::run() {
   }
   response_.sha256 = digest_.hex();
   return std::move(response_);
+}
+
+// Over TLS the bytes that lie unread cannot be told; there it is the peer's duty to let its refusal be read.
+bool ClientTransfer::take_late_answer() {
+  std::string_view rest = handles_.unread();
+  if (answer_begun_ || !rest.starts_with("HTTP/1.")) return false;
+  while (!head_done_) {
+    const auto end = rest.find('\n');
+    if (end == std::string_view::npos) return false;
+    take_header(rest.substr(0, end + 1));
+    rest.remove_prefix(end + 1);
+  }
+  if (content_length_.value_or(0) > 0) take_body(rest.substr(0, static_cast<std::size_t>(*content_length_)));
+  return true;
 }
 
 CURLcode ClientTransfer::loop() {

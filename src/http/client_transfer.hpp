@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "http/curl_handles.hpp"
 #include "http/http_client.hpp"
 #include "http/output_file.hpp"
 #include "parsyn/error.hpp"
@@ -20,24 +21,6 @@
 #include "system/sha256.hpp"
 
 namespace parsyn::http {
-
-/// An easy handle in a multi handle of its own, whose connection cache outlives each request.
-class CurlHandles {
- public:
-  CurlHandles();
-  ~CurlHandles();
-  CurlHandles(const CurlHandles &) = delete;
-  CurlHandles &operator=(const CurlHandles &) = delete;
-
-  CURL *easy() const { return easy_; }
-  CURLM *multi() const { return multi_; }
-  /// Any thread: ends a wait that runs, or the next one.
-  void wake() const;
-
- private:
-  CURL *easy_ = nullptr;
-  CURLM *multi_ = nullptr;
-};
 
 class ClientTransfer {
  public:
@@ -60,6 +43,7 @@ class ClientTransfer {
   void set_tls();
 
   CURLcode loop();
+  bool take_late_answer();
   void check_progress();
   std::chrono::milliseconds idle_limit() const;
   std::uint64_t sent() const;
