@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "parsyn/error.hpp"
 #include "simulate/simulation.hpp"
 
 namespace {
@@ -126,10 +125,6 @@ int main(int argc, char **argv) {
   } catch (const UsageError &error) {
     std::fprintf(stderr, "simulate: %s\n%s", error.what(), kUsage);
     return 2;
-  } catch (const parsyn::Error &error) {
-    std::fprintf(stderr, "simulate: %s\n", error.what());
-    for (const parsyn::Fault &fault : error.faults()) std::fprintf(stderr, "  %s\n", fault.message.c_str());
-    return 1;
   } catch (const std::exception &error) {
     std::fprintf(stderr, "simulate: %s\n", error.what());
     return 1;

@@ -29,7 +29,7 @@ parsyn::DatasetSpec fashion_mnist(const std::filesystem::path &folder) {
 }
 
 parsyn::JobConfig job_config(const Options &options, std::uint64_t examples) {
-  // As many steps as the largest partition has batches.
+  // An epoch over a partition of mean size; "even" and "shards" have no others.
   const std::uint64_t partition = (examples + options.workers - 1) / options.workers;
   const std::uint64_t steps =
       options.batch_size > 0 ? (partition + options.batch_size - 1) / options.batch_size : 0;
