@@ -85,6 +85,9 @@ CommandLine parse(int argc, char **argv) {
 }
 
 void print_row(const simulate::Round &round) {
+  if (round.number == 1) {
+    std::printf("%6s  %15s  %9s  %7s\n", "round", "validation loss", "accuracy", "seconds");
+  }
   std::printf("%6u  %15.4f  %7.2f %%  %7.2f\n", round.number, round.validation_loss,
               100 * round.accuracy.value_or(0), round.seconds);
   std::fflush(stdout);
@@ -101,7 +104,6 @@ void print_json(const simulate::Round &round) {
 }
 
 int run(const CommandLine &line) {
-  if (!line.json) std::printf("%6s  %15s  %9s  %7s\n", "round", "validation loss", "accuracy", "seconds");
   const simulate::Result result = simulate::run(line.options, line.json ? print_json : print_row);
   const std::string state(parsyn::job_state_name(result.status.state));
   if (line.json) {

@@ -177,6 +177,9 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
          batch);
     return accepted();
   }
+  // An evaluation that comes when another worker's was first: nothing is wrong with it, and nothing is done with it.
+  const bool late_evaluation = !task && report.key.empty() && report.failure.empty();
+  if (late_evaluation) return accepted();
   if (!report.failure.empty()) {
     if (task) step(entry, core::TaskFailed{worker, report.lease, report.round, report.failure}, batch);
     return accepted();

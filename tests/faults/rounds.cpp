@@ -514,7 +514,8 @@ TEST_CASE("fault 125: a coordinator stops in bounded time, twice, with workers w
   ManualWorker a = ManualWorker::join(*small.coordinator);
   std::thread waiting([&] {
     try {
-      CHECK_FALSE(a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value());
+      const bool task = a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value();
+      CHECK_FALSE(task);
     } catch (const Error &error) {
       CHECK(error.code() == ErrorCode::cancelled);  // it had not asked yet
     }
