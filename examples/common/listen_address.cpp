@@ -7,8 +7,9 @@ namespace parsyn::programs {
 
 ListenAddress parse_listen_address(std::string_view text) {
   const auto refused = [&](const std::string &why) {
-    return Error(ErrorCode::invalid_argument, "the address to listen on, '" + std::string(text) + "', " + why +
-                                                  ": it looks like 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one");
+    return Error(ErrorCode::invalid_argument,
+                 "the address to listen on, '" + std::string(text) + "', " + why +
+                     ": it looks like 127.0.0.1:8080 or [::1]:8080; port 0 takes a free one");
   };
   std::string_view host;
   std::string_view port;
@@ -21,7 +22,8 @@ ListenAddress parse_listen_address(std::string_view text) {
   } else {
     const std::size_t colon = text.find(':');
     if (colon == std::string_view::npos) throw refused("has no port");
-    if (text.find(':', colon + 1) != std::string_view::npos) throw refused("is an IPv6 address without brackets");
+    if (text.find(':', colon + 1) != std::string_view::npos)
+      throw refused("is an IPv6 address without brackets");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }

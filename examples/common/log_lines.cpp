@@ -28,8 +28,10 @@ std::string log_line(const LogRecord &record, LogFormat format, std::int64_t tim
   if (format == LogFormat::text) {
     return utc_time(time_ms) + " " + padded(log_level_name(record.level), 7) + " " + plain_text(record.text);
   }
-  nlohmann::ordered_json line{
-      {"time", utc_time(time_ms)}, {"level", log_level_name(record.level)}, {"id", record.id}, {"text", record.text}};
+  nlohmann::ordered_json line{{"time", utc_time(time_ms)},
+                              {"level", log_level_name(record.level)},
+                              {"id", record.id},
+                              {"text", record.text}};
   for (const auto &[name, value] : record.fields) line[std::string(name)] = value;
   return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

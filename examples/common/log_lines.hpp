@@ -1,7 +1,7 @@
 // A log sink that writes lines to stderr.
 //
-// Text: "2026-01-31T12:00:00.250Z warning the lease of worker 3 has ended". JSON: one object a line with "time",
-// "level", "id", "text" and the record's fields.
+// Text: "2026-01-31T12:00:00.250Z warning the lease of worker 3 has ended". JSON: one object a line with
+// "time", "level", "id", "text" and the record's fields.
 //
 // Thread-safety: the sink may be called from any thread; a line is written as a whole.
 #pragma once

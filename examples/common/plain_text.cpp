@@ -39,7 +39,8 @@ std::string plain_text(std::string_view text) {
 }
 
 std::size_t character_count(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char byte) { return !is_continuation(byte); }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char byte) { return !is_continuation(byte); }));
 }
 
 std::string first_characters(std::string_view text, std::size_t characters_max) {

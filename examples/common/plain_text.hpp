@@ -9,8 +9,8 @@
 
 namespace parsyn::programs {
 
-/// Without what could move the cursor, change colours or turn the direction of writing: C0 and C1 control characters
-/// and U+202A to U+202E, U+2066 to U+2069 are left out; bytes that are not UTF-8 become U+FFFD.
+/// Without what could move the cursor, change colours or turn the direction of writing: C0 and C1 control
+/// characters and U+202A to U+202E, U+2066 to U+2069 are left out; bytes that are not UTF-8 become U+FFFD.
 std::string plain_text(std::string_view text);
 
 /// Characters (code points) of UTF-8 text.

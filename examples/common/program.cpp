@@ -18,7 +18,8 @@ void print_error(const ProgramOptions &options, const Error &error) {
       faults.push_back({{"field", fault.field}, {"code", fault.code}, {"message", fault.message}});
     }
     const nlohmann::ordered_json document{
-        {"error", {{"code", error_code_name(error.code())}, {"message", error.message()}, {"faults", faults}}}};
+        {"error",
+         {{"code", error_code_name(error.code())}, {"message", error.message()}, {"faults", faults}}}};
     std::fprintf(stderr, "%s\n",
                  document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;

@@ -19,8 +19,8 @@ struct ProgramOptions {
   bool json_errors = false;  ///< One JSON object a line instead of text.
 };
 
-/// Runs `body` and gives its exit code. An exception becomes one line on stderr, with one more for each fault, and
-/// kFailed.
+/// Runs `body` and gives its exit code. An exception becomes one line on stderr, with one more for each
+/// fault, and kFailed.
 int run_program(const ProgramOptions &options, const std::function<int()> &body);
 
 /// "NAME: TEXT" on stderr.

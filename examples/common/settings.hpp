@@ -1,7 +1,9 @@
-// The settings of a program: flags, the environment, a file, defaults - in this order, the first that says something wins.
+// The settings of a program: flags, the environment, a file, defaults - in this order, the first that says
+// something wins.
 //
-// CLI11 reads the flags and writes the help. It has an environment and a configuration file of its own, but lets the
-// file win over the environment; so both are read here, after the flags, into options that have no value yet.
+// CLI11 reads the flags and writes the help. It has an environment and a configuration file of its own, but
+// lets the file win over the environment; so both are read here, after the flags, into options that have no
+// value yet.
 //
 // Include it in one .cpp file per program: CLI11 is slow to compile.
 //
@@ -28,14 +30,17 @@ namespace parsyn::programs {
 
 class Settings {
  public:
-  Settings(const std::string &program, const std::string &purpose) : program_(program), app_(purpose, program) {
+  Settings(const std::string &program, const std::string &purpose)
+      : program_(program), app_(purpose, program) {
     app_.set_version_flag("--version", program + " " PARSYN_VERSION, "Print the version and exit");
     app_.get_formatter()->column_width(42);
     app_.add_option("--config", file_, "A file with one NAME = VALUE a line: the flags' names without dashes")
         ->type_name("FILE");
-    app_.footer("\nSettings: flags first, then the environment variables in brackets, then the file of --config, then "
-                "the defaults. docs/settings.md has them all.\n"
-                "Exit codes: 0 it worked, 1 it failed, 2 wrong usage.");
+    app_.footer(
+        "\nSettings: flags first, then the environment variables in brackets, then the file of --config, "
+        "then "
+        "the defaults. docs/settings.md has them all.\n"
+        "Exit codes: 0 it worked, 1 it failed, 2 wrong usage.");
   }
 
   CLI::App &app() { return app_; }
@@ -57,16 +62,18 @@ class Settings {
   /// `log` is set by parse().
   void add_log_options(LogOptions &log) {
     log_ = &log;
-    from_environment(app_.add_option("--log-format", log_format_, "How log lines are written to stderr: text or json")
-                         ->check(CLI::IsMember({"text", "json"}))
-                         ->type_name("FORMAT")
-                         ->capture_default_str(),
-                     "PARSYN_LOG_FORMAT");
-    from_environment(app_.add_option("--log-level", log_level_, "The least that is written: debug, info, warning or error")
-                         ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-                         ->type_name("LEVEL")
-                         ->capture_default_str(),
-                     "PARSYN_LOG_LEVEL");
+    from_environment(
+        app_.add_option("--log-format", log_format_, "How log lines are written to stderr: text or json")
+            ->check(CLI::IsMember({"text", "json"}))
+            ->type_name("FORMAT")
+            ->capture_default_str(),
+        "PARSYN_LOG_FORMAT");
+    from_environment(
+        app_.add_option("--log-level", log_level_, "The least that is written: debug, info, warning or error")
+            ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+            ->type_name("LEVEL")
+            ->capture_default_str(),
+        "PARSYN_LOG_LEVEL");
   }
 
   /// Nothing: go on with the values. Else help or an error was printed, and this is the program's exit code.
@@ -76,7 +83,8 @@ class Settings {
       apply_environment();
       apply_file();
       for (const CLI::Option *option : required_) {
-        if (option->count() == 0) throw Error(ErrorCode::invalid_argument, option->get_name() + " is missing" + variable_of(option));
+        if (option->count() == 0)
+          throw Error(ErrorCode::invalid_argument, option->get_name() + " is missing" + variable_of(option));
       }
       if (log_ != nullptr) set_log();
       return std::nullopt;
@@ -102,7 +110,8 @@ class Settings {
   void apply_environment() {
     for (const auto &[option, variable] : variables_) {
       const char *value = std::getenv(variable.c_str());
-      if (value != nullptr && *value != '\0' && option->count() == 0) give(option, {value}, "the environment variable " + variable);
+      if (value != nullptr && *value != '\0' && option->count() == 0)
+        give(option, {value}, "the environment variable " + variable);
     }
   }
 
@@ -120,10 +129,13 @@ class Settings {
     }
     for (const FileSetting &setting : settings) {
       CLI::Option *option = app_.get_option_no_throw("--" + setting.name);
-      if (option == nullptr || setting.name == "config" || setting.name == "help" || setting.name == "version") {
-        throw Error(ErrorCode::invalid_argument, where(setting.line) + ": there is no setting named " + setting.name);
+      if (option == nullptr || setting.name == "config" || setting.name == "help" ||
+          setting.name == "version") {
+        throw Error(ErrorCode::invalid_argument,
+                    where(setting.line) + ": there is no setting named " + setting.name);
       }
-      const auto known = std::find_if(values.begin(), values.end(), [&](const auto &entry) { return entry.first == option; });
+      const auto known = std::find_if(values.begin(), values.end(),
+                                      [&](const auto &entry) { return entry.first == option; });
       if (known == values.end()) {
         values.push_back({option, {setting.value}});
       } else if (option->get_items_expected_max() > 1) {
@@ -141,7 +153,9 @@ class Settings {
     try {
       if (option->get_items_expected_max() == 0) {
         const auto on = is_on(values.front());
-        if (!on) throw Error(ErrorCode::invalid_argument, source + ": " + option->get_name() + " must be true or false, not " + values.front());
+        if (!on)
+          throw Error(ErrorCode::invalid_argument,
+                      source + ": " + option->get_name() + " must be true or false, not " + values.front());
         if (!*on) return;
         values = {"true"};
       }

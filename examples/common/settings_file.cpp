@@ -27,7 +27,8 @@ std::vector<FileSetting> parse_settings_file(std::string_view text) {
       throw Error(ErrorCode::invalid_argument, "line " + std::to_string(line) + ": expected NAME = VALUE");
     }
     std::string_view value = trimmed(content.substr(equals + 1));
-    if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"')) value = value.substr(1, value.size() - 2);
+    if (value.size() >= 2 && value.starts_with('"') && value.ends_with('"'))
+      value = value.substr(1, value.size() - 2);
     settings.push_back({line, std::string(name), std::string(value)});
   }
   return settings;

@@ -4,8 +4,8 @@
 //   listen = 127.0.0.1:8080
 //   allow-plain-http = true
 //
-// A value goes to the end of its line; white space around it is dropped, and so is a pair of double quotes. A flag
-// that may be given several times may have several lines.
+// A value goes to the end of its line; white space around it is dropped, and so is a pair of double quotes. A
+// flag that may be given several times may have several lines.
 //
 // Thread-safety: free functions without state.
 #pragma once

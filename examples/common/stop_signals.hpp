@@ -1,10 +1,10 @@
 // SIGTERM and SIGINT as an orderly request to stop.
 //
-// The first one asks: `on_signal` is called, once, on a thread of this object, and received() turns true. The second
-// ends the process at once, for a stop that takes too long.
+// The first one asks: `on_signal` is called, once, on a thread of this object, and received() turns true. The
+// second ends the process at once, for a stop that takes too long.
 //
-// Create it before any other thread is started: threads inherit that these signals are blocked, so that the one
-// thread here gets them. `on_signal` may take locks and allocate: it runs in no signal handler.
+// Create it before any other thread is started: threads inherit that these signals are blocked, so that the
+// one thread here gets them. `on_signal` may take locks and allocate: it runs in no signal handler.
 //
 // Thread-safety: every method may be called from any thread.
 #pragma once

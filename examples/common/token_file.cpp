@@ -19,13 +19,16 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 }  // namespace
 
-std::string read_token_file(const std::filesystem::path &path, const std::function<void(const std::string &)> &warn) {
+std::string read_token_file(const std::filesystem::path &path,
+                            const std::function<void(const std::string &)> &warn) {
   const std::string text = system::read_text_file(path, kTokenFileBytesMax);
   const std::size_t first = text.find_first_not_of(kWhiteSpace);
-  if (first == std::string::npos) throw Error(ErrorCode::invalid_argument, "the token file " + path.string() + " is empty");
+  if (first == std::string::npos)
+    throw Error(ErrorCode::invalid_argument, "the token file " + path.string() + " is empty");
   const std::string token = text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
   if (token.find_first_of(kWhiteSpace) != std::string::npos) {
-    throw Error(ErrorCode::invalid_argument, "the token file " + path.string() + " must hold one token and nothing else");
+    throw Error(ErrorCode::invalid_argument,
+                "the token file " + path.string() + " must hold one token and nothing else");
   }
   std::error_code ignored;
   const auto permissions = std::filesystem::status(path, ignored).permissions();
@@ -42,7 +45,9 @@ void write_token_file(const std::filesystem::path &path, const std::string &toke
   };
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0 && errno == EEXIST) {
-    throw Error(ErrorCode::conflict, path.string() + " is there already, and may hold a token in use: name another file, or remove it");
+    throw Error(
+        ErrorCode::conflict,
+        path.string() + " is there already, and may hold a token in use: name another file, or remove it");
   }
   if (descriptor < 0) throw fail("cannot create the token file");
   const std::string text = token + "\n";

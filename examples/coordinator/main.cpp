@@ -23,7 +23,8 @@ constexpr char kName[] = "parsyn-coordinator";
 
 void check_tls(const CoordinatorProgramOptions &options) {
   if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    throw Error(ErrorCode::invalid_argument, "--tls-certificate and --tls-key go together: one of them is missing");
+    throw Error(ErrorCode::invalid_argument,
+                "--tls-certificate and --tls-key go together: one of them is missing");
   }
   if (!options.client_ca.empty() && options.tls_certificate.empty()) {
     throw Error(ErrorCode::invalid_argument, "--client-ca needs TLS: give --tls-certificate and --tls-key");
@@ -36,14 +37,21 @@ int serve(const CoordinatorProgramOptions &options) {
   // Before any thread: the library's threads must not receive these signals.
   StopSignals signals;
   const LogSink log = make_stderr_log(options.log);
-  const auto say = [&](LogLevel level, std::string_view id, const std::string &text) { log({level, id, text, {}}); };
+  const auto say = [&](LogLevel level, std::string_view id, const std::string &text) {
+    log({level, id, text, {}});
+  };
 
   const StateFolder state(options.state);
   if (state.make_token_if_missing()) {
-    say(LogLevel::info, "coordinator.token_made", "the operator's token is in " + state.token_file().string() + ": give it to parsyn-job as --token-file");
+    say(LogLevel::info, "coordinator.token_made",
+        "the operator's token is in " + state.token_file().string() +
+            ": give it to parsyn-job as --token-file");
   }
-  const std::string token = read_token_file(state.token_file(), [&](const std::string &text) { say(LogLevel::warning, "coordinator.token_open", text); });
-  const std::string storage = options.storage.empty() ? "file:" + (state.path() / "objects").string() : options.storage;
+  const std::string token = read_token_file(state.token_file(), [&](const std::string &text) {
+    say(LogLevel::warning, "coordinator.token_open", text);
+  });
+  const std::string storage =
+      options.storage.empty() ? "file:" + (state.path() / "objects").string() : options.storage;
 
   CoordinatorOptions settings;
   settings.store = open_object_store(storage);
@@ -68,7 +76,8 @@ int serve(const CoordinatorProgramOptions &options) {
   serving.log = log;
   CoordinatorServer server(*coordinator, serving);
 
-  say(LogLevel::info, "coordinator.in_memory", "workers, datasets, models and jobs are kept in memory: they do not survive a restart of this version");
+  say(LogLevel::info, "coordinator.in_memory",
+      "workers, datasets, models and jobs are kept in memory: they do not survive a restart of this version");
   std::printf("parsyn-coordinator is listening on %s\n", server.url().c_str());
   std::fflush(stdout);
 

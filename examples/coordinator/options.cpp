@@ -14,25 +14,62 @@ double seconds(std::chrono::milliseconds duration) { return std::chrono::duratio
 }  // namespace
 
 std::optional<int> read_options(int argc, const char *const *argv, CoordinatorProgramOptions &options) {
-  Settings settings("parsyn-coordinator", "Keeps workers, datasets, models and jobs, and runs the rounds of federated training.");
+  Settings settings("parsyn-coordinator",
+                    "Keeps workers, datasets, models and jobs, and runs the rounds of federated training.");
   CLI::App &app = settings.app();
-  const auto with = [&](CLI::Option *option, const char *variable) { return settings.from_environment(option, variable); };
+  const auto with = [&](CLI::Option *option, const char *variable) {
+    return settings.from_environment(option, variable);
+  };
   const CLI::Range seconds_range(0.01, 86'400.0);
   double heartbeat_interval = seconds(options.heartbeat_interval);
   double lease = seconds(options.lease);
   double join_window = seconds(options.join_window);
 
-  settings.required(with(app.add_option("--state", options.state, "Folder of the operator's token, the lock and, unless --storage says otherwise, the objects; made at the first start")->type_name("DIR"), "PARSYN_STATE"));
-  with(app.add_option("--listen", options.listen, "Where to listen; port 0 takes a free one")->type_name("HOST:PORT")->capture_default_str(), "PARSYN_LISTEN");
-  with(app.add_option("--storage", options.storage, "Where weights and partitions are kept: file:DIR or memory: (default file:STATE/objects)")->type_name("PLACE"), "PARSYN_STORAGE");
-  with(app.add_option("--tls-certificate", options.tls_certificate, "Certificate chain (PEM): serve HTTPS")->type_name("FILE"), "PARSYN_TLS_CERTIFICATE");
-  with(app.add_option("--tls-key", options.tls_key, "The certificate's private key (PEM)")->type_name("FILE"), "PARSYN_TLS_KEY");
-  with(app.add_option("--client-ca", options.client_ca, "Authority (PEM) of whom clients must show a certificate")->type_name("FILE"), "PARSYN_CLIENT_CA");
-  with(app.add_flag("--allow-plain-http", options.allow_plain_http, "Listen beyond this machine without TLS"), "PARSYN_ALLOW_PLAIN_HTTP");
-  with(app.add_option("--heartbeat-interval", heartbeat_interval, "How often workers say that they are alive")->type_name("SECONDS")->check(seconds_range)->capture_default_str(), "PARSYN_HEARTBEAT_INTERVAL");
-  with(app.add_option("--lease", lease, "How long a silent worker is still taken for alive")->type_name("SECONDS")->check(seconds_range)->capture_default_str(), "PARSYN_LEASE");
-  with(app.add_option("--join-window", join_window, "How long a job with enough workers waits for more")->type_name("SECONDS")->check(CLI::Range(0.0, 86'400.0))->capture_default_str(), "PARSYN_JOIN_WINDOW");
-  with(app.add_option("--threads", options.threads, "For checking and averaging updates; 0: one per core")->type_name("N")->check(CLI::Range(0U, 1'024U))->capture_default_str(), "PARSYN_THREADS");
+  settings.required(with(app.add_option("--state", options.state,
+                                        "Folder of the operator's token, the lock and, unless --storage says "
+                                        "otherwise, the objects; made at the first start")
+                             ->type_name("DIR"),
+                         "PARSYN_STATE"));
+  with(app.add_option("--listen", options.listen, "Where to listen; port 0 takes a free one")
+           ->type_name("HOST:PORT")
+           ->capture_default_str(),
+       "PARSYN_LISTEN");
+  with(app.add_option(
+              "--storage", options.storage,
+              "Where weights and partitions are kept: file:DIR or memory: (default file:STATE/objects)")
+           ->type_name("PLACE"),
+       "PARSYN_STORAGE");
+  with(app.add_option("--tls-certificate", options.tls_certificate, "Certificate chain (PEM): serve HTTPS")
+           ->type_name("FILE"),
+       "PARSYN_TLS_CERTIFICATE");
+  with(app.add_option("--tls-key", options.tls_key, "The certificate's private key (PEM)")->type_name("FILE"),
+       "PARSYN_TLS_KEY");
+  with(app.add_option("--client-ca", options.client_ca,
+                      "Authority (PEM) of whom clients must show a certificate")
+           ->type_name("FILE"),
+       "PARSYN_CLIENT_CA");
+  with(app.add_flag("--allow-plain-http", options.allow_plain_http, "Listen beyond this machine without TLS"),
+       "PARSYN_ALLOW_PLAIN_HTTP");
+  with(app.add_option("--heartbeat-interval", heartbeat_interval, "How often workers say that they are alive")
+           ->type_name("SECONDS")
+           ->check(seconds_range)
+           ->capture_default_str(),
+       "PARSYN_HEARTBEAT_INTERVAL");
+  with(app.add_option("--lease", lease, "How long a silent worker is still taken for alive")
+           ->type_name("SECONDS")
+           ->check(seconds_range)
+           ->capture_default_str(),
+       "PARSYN_LEASE");
+  with(app.add_option("--join-window", join_window, "How long a job with enough workers waits for more")
+           ->type_name("SECONDS")
+           ->check(CLI::Range(0.0, 86'400.0))
+           ->capture_default_str(),
+       "PARSYN_JOIN_WINDOW");
+  with(app.add_option("--threads", options.threads, "For checking and averaging updates; 0: one per core")
+           ->type_name("N")
+           ->check(CLI::Range(0U, 1'024U))
+           ->capture_default_str(),
+       "PARSYN_THREADS");
   settings.add_log_options(options.log);
 
   if (const auto exit_code = settings.parse(argc, argv)) return exit_code;

@@ -46,9 +46,11 @@ StateFolder::StateFolder(std::filesystem::path folder) : folder_(std::move(folde
   if (lock_ < 0) throw fail("cannot open", lock_file);
   if (::flock(lock_, LOCK_EX | LOCK_NB) != 0) {
     const bool taken = errno == EWOULDBLOCK;
-    const Error error = taken ? Error(ErrorCode::conflict, "another coordinator (" + process_in(lock_file) + ") runs in " + folder_.string() +
-                                                               ": stop it first, or give this one another --state")
-                              : fail("cannot lock", lock_file);
+    const Error error =
+        taken ? Error(ErrorCode::conflict, "another coordinator (" + process_in(lock_file) + ") runs in " +
+                                               folder_.string() +
+                                               ": stop it first, or give this one another --state")
+              : fail("cannot lock", lock_file);
     ::close(lock_);
     throw error;
   }
@@ -60,7 +62,8 @@ StateFolder::StateFolder(std::filesystem::path folder) : folder_(std::move(folde
   }
 }
 
-// The file stays: removing it would let a third process lock a file that the second one has open under another name.
+// The file stays: removing it would let a third process lock a file that the second one has open under
+// another name.
 StateFolder::~StateFolder() { ::close(lock_); }
 
 bool StateFolder::make_token_if_missing() const {

@@ -23,14 +23,15 @@ constexpr double kTolerance = 0.05;
 
 /// `count` examples of the true model, with noise: x is F32 [count, 3], y is F32 [count].
 parsyn::Examples measure(std::uint64_t count, std::mt19937 &random) {
-  std::normal_distribution<float> normal;
+  // Uniform in [-1.7, 1.7]: mean 0, variance about 1.
+  const auto draw = [&] { return 3.4F * static_cast<float>(random()) / 4294967295.0F - 1.7F; };
   std::vector<float> x(count * kTrueWeights.size());
   std::vector<float> y(count, kTrueBias);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = normal(random);
+    x[i] = draw();
     y[i / kTrueWeights.size()] += kTrueWeights[i % kTrueWeights.size()] * x[i];
   }
-  for (float &value : y) value += 0.1F * normal(random);
+  for (float &value : y) value += 0.1F * draw();
   return {parsyn::make_f32_tensor({count, kTrueWeights.size()}, x), parsyn::make_f32_tensor({count}, y)};
 }
 

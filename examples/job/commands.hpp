@@ -13,7 +13,8 @@ int remove_worker(RestClient &client, const ClientOptions &options, const Worker
 int add_dataset(RestClient &client, const ClientOptions &options, const DatasetAdd &command);
 int add_model(RestClient &client, const ClientOptions &options, const ModelAdd &command);
 
-/// The documents that are sent. Relative paths become absolute: the coordinator reads the files, in a folder of its own.
+/// The documents that are sent. Relative paths become absolute: the coordinator reads the files, in a folder
+/// of its own.
 Json dataset_document(const DatasetAdd &command);
 /// Throws Error(invalid_argument) for a --from-job that cannot be read.
 Json model_document(const ModelAdd &command);

@@ -25,7 +25,8 @@ std::uint64_t size_of(const std::filesystem::path &file) {
 
 std::string header(const http::HttpClientResponse &response, const std::string &name) {
   const auto found = response.headers.find(name);
-  if (found == response.headers.end()) throw Error(ErrorCode::protocol, "the coordinator's answer has no header " + name);
+  if (found == response.headers.end())
+    throw Error(ErrorCode::protocol, "the coordinator's answer has no header " + name);
   return found->second;
 }
 
@@ -39,7 +40,8 @@ Downloaded download_model(RestClient &client, const Download &command) {
   const http::HttpClientResponse head = client.perform(client.request("HEAD", path));
   const std::string sha256 = header(head, "X-Content-SHA256");
   const auto bytes = system::parse_u64(header(head, "Content-Length"));
-  if (sha256.size() < kNamedDigits || sha256.find_first_not_of("0123456789abcdef") != std::string::npos || !bytes) {
+  if (sha256.size() < kNamedDigits || sha256.find_first_not_of("0123456789abcdef") != std::string::npos ||
+      !bytes) {
     throw Error(ErrorCode::protocol, "the coordinator's answer does not tell the model's size and digest");
   }
 
@@ -73,11 +75,14 @@ Downloaded download_model(RestClient &client, const Download &command) {
   const std::string found = system::sha256_hex(system::FileSource(part));
   if (found != sha256) {
     std::filesystem::remove(part);
-    throw Error(ErrorCode::corrupt_data, "the downloaded model has SHA-256 " + found + ", the coordinator says " + sha256 + ": try again");
+    throw Error(ErrorCode::corrupt_data, "the downloaded model has SHA-256 " + found +
+                                             ", the coordinator says " + sha256 + ": try again");
   }
   std::error_code failed;
   std::filesystem::rename(part, file, failed);
-  if (failed) throw Error(ErrorCode::io, "cannot rename " + part.string() + " to " + file.string() + ": " + failed.message());
+  if (failed)
+    throw Error(ErrorCode::io,
+                "cannot rename " + part.string() + " to " + file.string() + ": " + failed.message());
   return {file, *bytes, sha256};
 }
 

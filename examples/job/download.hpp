@@ -16,9 +16,9 @@ struct Downloaded {
   std::string sha256;
 };
 
-/// Fetches the model beside its place, goes on by range where an earlier try of the same object broke off, checks the
-/// whole file's SHA-256 against what the coordinator says, and renames it. Throws Error: not_found, conflict (no such
-/// round yet), unavailable, corrupt_data, io.
+/// Fetches the model beside its place, goes on by range where an earlier try of the same object broke off,
+/// checks the whole file's SHA-256 against what the coordinator says, and renames it. Throws Error:
+/// not_found, conflict (no such round yet), unavailable, corrupt_data, io.
 Downloaded download_model(RestClient &client, const Download &command);
 
 }  // namespace parsyn::programs

@@ -21,9 +21,9 @@ struct FollowOptions {
   std::function<void(const std::string &)> on_trouble;
 };
 
-/// Returns when the server has ended the stream, which it does when the job has ended, or when on_tick says so. A
-/// connection that cannot be had again is tried for without end. Throws Error: unauthorized, not_found, cancelled (after
-/// RestClient::interrupt).
+/// Returns when the server has ended the stream, which it does when the job has ended, or when on_tick says
+/// so. A connection that cannot be had again is tried for without end. Throws Error: unauthorized, not_found,
+/// cancelled (after RestClient::interrupt).
 void follow_events(RestClient &client, const FollowOptions &options);
 
 }  // namespace parsyn::programs

@@ -81,7 +81,8 @@ struct ModelAdd {
   std::string from_job;  ///< ID, ID:ROUND or ID:best.
 };
 
-using Command = std::variant<Submit, List, Show, Watch, End, Download, Events, WorkerAdd, WorkerRemove, DatasetAdd, ModelAdd>;
+using Command = std::variant<Submit, List, Show, Watch, End, Download, Events, WorkerAdd, WorkerRemove,
+                             DatasetAdd, ModelAdd>;
 
 struct JobProgramOptions {
   ClientOptions client;

@@ -30,10 +30,14 @@ std::string table(const std::vector<Row> &rows) {
 
 Row header_of(Resource resource) {
   switch (resource) {
-    case Resource::job: return {"ID", "STATE", "ROUND", "VALIDATION LOSS", "NAME"};
-    case Resource::worker: return {"ID", "KIND", "LIVE", "DEVICE", "NAME"};
-    case Resource::dataset: return {"ID", "TRAIN", "VALIDATION", "INPUT", "NAME"};
-    case Resource::model: return {"ID", "KIND", "PARAMETERS", "NAME"};
+    case Resource::job:
+      return {"ID", "STATE", "ROUND", "VALIDATION LOSS", "NAME"};
+    case Resource::worker:
+      return {"ID", "KIND", "LIVE", "DEVICE", "NAME"};
+    case Resource::dataset:
+      return {"ID", "TRAIN", "VALIDATION", "INPUT", "NAME"};
+    case Resource::model:
+      return {"ID", "KIND", "PARAMETERS", "NAME"};
   }
   return {};
 }
@@ -43,35 +47,47 @@ Row row_of(Resource resource, const Json &item) {
   const std::string name = text_at(item, "name");
   switch (resource) {
     case Resource::job:
-      return {id, text_at(item, "state"), text_at(item, "round") + "/" + text_at(item, "num_rounds"), number_at(item, "final_validation.loss", 4), name};
-    case Resource::worker: return {id, text_at(item, "kind"), true_at(item, "live") ? "yes" : "no", text_at(item, "capabilities.device"), name};
+      return {id, text_at(item, "state"), text_at(item, "round") + "/" + text_at(item, "num_rounds"),
+              number_at(item, "final_validation.loss", 4), name};
+    case Resource::worker:
+      return {id, text_at(item, "kind"), true_at(item, "live") ? "yes" : "no",
+              text_at(item, "capabilities.device"), name};
     case Resource::dataset: {
-      const std::string input = text_at(item, true_at(item, "local") ? "validation.input_shape" : "train.input_shape");
-      return {id, true_at(item, "local") ? "local" : text_at(item, "train.num_examples"), text_at(item, "validation.num_examples"), input, name};
+      const std::string input =
+          text_at(item, true_at(item, "local") ? "validation.input_shape" : "train.input_shape");
+      return {id, true_at(item, "local") ? "local" : text_at(item, "train.num_examples"),
+              text_at(item, "validation.num_examples"), input, name};
     }
-    case Resource::model: return {id, text_at(item, "kind"), text_at(item, "num_parameters"), name};
+    case Resource::model:
+      return {id, text_at(item, "kind"), text_at(item, "num_parameters"), name};
   }
   return {};
 }
 
 std::string describe_job(const Json &job) {
-  std::string text = "job " + text_at(job, "id") + " (" + text_at(job, "name") + ") is " + text_at(job, "state") + ": " + text_at(job, "reason") + "\n";
-  text += "round " + text_at(job, "round") + " of " + text_at(job, "num_rounds") + ", dataset " + text_at(job, "dataset_id") + ", model " + text_at(job, "model_id") +
-          ", seed " + text_at(job, "seed") + "\n";
+  std::string text = "job " + text_at(job, "id") + " (" + text_at(job, "name") + ") is " +
+                     text_at(job, "state") + ": " + text_at(job, "reason") + "\n";
+  text += "round " + text_at(job, "round") + " of " + text_at(job, "num_rounds") + ", dataset " +
+          text_at(job, "dataset_id") + ", model " + text_at(job, "model_id") + ", seed " +
+          text_at(job, "seed") + "\n";
   for (const Json &notice : value_at(job, "notices")) text += "note: " + text_at(notice, "") + "\n";
   const Json rounds = value_at(job, "rounds");
   if (!rounds.empty()) {
-    std::vector<Row> rows{{"ROUND", "TRAIN LOSS", "VALIDATION LOSS", "ACCURACY", "EXAMPLES", "SECONDS", "HOW IT ENDED"}};
+    std::vector<Row> rows{
+        {"ROUND", "TRAIN LOSS", "VALIDATION LOSS", "ACCURACY", "EXAMPLES", "SECONDS", "HOW IT ENDED"}};
     for (const Json &record : rounds) {
-      rows.push_back({text_at(record, "round"), number_at(record, "train_loss", 4), number_at(record, "validation.loss", 4), number_at(record, "validation.accuracy", 4),
-                      text_at(record, "examples"), number_at(record, "seconds", 1), text_at(record, "reason")});
+      rows.push_back({text_at(record, "round"), number_at(record, "train_loss", 4),
+                      number_at(record, "validation.loss", 4), number_at(record, "validation.accuracy", 4),
+                      text_at(record, "examples"), number_at(record, "seconds", 1),
+                      text_at(record, "reason")});
     }
     text += table(rows);
   }
   JobView view;
   view.take_document(job);
   std::size_t name_width = 0;
-  for (const auto &[id, worker] : view.workers()) name_width = std::max(name_width, character_count(worker.name));
+  for (const auto &[id, worker] : view.workers())
+    name_width = std::max(name_width, character_count(worker.name));
   for (const auto &[id, worker] : view.workers()) text += bar_line(worker, name_width, SIZE_MAX) + "\n";
   const std::string last = final_line(job);
   return last.empty() ? text : text + last + "\n";
@@ -79,7 +95,8 @@ std::string describe_job(const Json &job) {
 
 std::string field_text(const Json &document, const std::string &path) {
   const Json value = value_at(document, path);
-  if (value.is_null()) throw Error(ErrorCode::not_found, "the answer has nothing at " + path + ": see it with --json");
+  if (value.is_null())
+    throw Error(ErrorCode::not_found, "the answer has nothing at " + path + ": see it with --json");
   return value.is_string() ? plain_text(value.get<std::string>()) : json_line(value);
 }
 
@@ -109,7 +126,8 @@ void print_list(const ClientOptions &options, Resource resource, const std::vect
 std::string describe(Resource resource, const Json &document) {
   if (resource == Resource::job) return describe_job(document);
   std::string text;
-  for (const auto &[name, value] : document.items()) text += padded(name, 16) + "  " + text_at(value, "") + "\n";
+  for (const auto &[name, value] : document.items())
+    text += padded(name, 16) + "  " + text_at(value, "") + "\n";
   return text;
 }
 

@@ -9,7 +9,8 @@
 
 namespace parsyn::programs {
 
-/// One document: its field with --field (Error(not_found) when it has none), else its JSON with --json, else `text`.
+/// One document: its field with --field (Error(not_found) when it has none), else its JSON with --json, else
+/// `text`.
 void print_document(const ClientOptions &options, const Json &document, const std::string &text);
 
 /// One line each; a table without --json and --field.

@@ -11,7 +11,9 @@ constexpr std::size_t kBarCharacters = 20;
 constexpr std::size_t kNameCharactersMax = 24;
 
 /// An update has been sent: the bar is full, whatever the last heartbeat said.
-bool has_finished(const WorkerView &worker) { return worker.state == "reported" || worker.state == "valid" || worker.state == "empty"; }
+bool has_finished(const WorkerView &worker) {
+  return worker.state == "reported" || worker.state == "valid" || worker.state == "empty";
+}
 
 std::string what_it_does(const WorkerView &worker) {
   if (worker.state != "training") return has_finished(worker) ? "reported" : worker.state;
@@ -75,8 +77,11 @@ void JobView::take_progress(const Json &data) {
 }
 
 std::string bar_line(const WorkerView &worker, std::size_t name_width, std::size_t width) {
-  std::string line = padded(worker.name, std::min(name_width, kNameCharactersMax)) + "  " + padded(what_it_does(worker), 12) + " " + bar(worker);
-  if (worker.steps > 0) line += "  " + std::to_string(has_finished(worker) ? worker.steps : worker.step) + "/" + std::to_string(worker.steps);
+  std::string line = padded(worker.name, std::min(name_width, kNameCharactersMax)) + "  " +
+                     padded(what_it_does(worker), 12) + " " + bar(worker);
+  if (worker.steps > 0)
+    line += "  " + std::to_string(has_finished(worker) ? worker.steps : worker.step) + "/" +
+            std::to_string(worker.steps);
   if (worker.examples_per_second > 0) line += "  " + fixed(worker.examples_per_second, 0) + " examples/s";
   if (worker.loss) line += "  loss " + fixed(*worker.loss, 4);
   return first_characters(line, width);
@@ -86,7 +91,9 @@ std::string progress_line(const JobView &job) {
   std::string line = of_rounds(job.round(), job.num_rounds());
   for (const auto &[id, worker] : job.workers()) {
     line += "  " + worker.name + " ";
-    line += worker.state == "training" && worker.steps > 0 ? std::to_string(worker.step) + "/" + std::to_string(worker.steps) : what_it_does(worker);
+    line += worker.state == "training" && worker.steps > 0
+                ? std::to_string(worker.step) + "/" + std::to_string(worker.steps)
+                : what_it_does(worker);
   }
   return line;
 }
@@ -97,22 +104,24 @@ std::string round_line(const Json &record, std::uint64_t num_rounds) {
     const std::string state = text_at(contribution, "state");
     if (state == "valid" || state == "empty") ++workers;
   }
-  return of_rounds(whole_at(record, "round"), num_rounds) + "  train_loss=" + number_at(record, "train_loss", 4) + "  workers=" + std::to_string(workers) +
+  return of_rounds(whole_at(record, "round"), num_rounds) +
+         "  train_loss=" + number_at(record, "train_loss", 4) + "  workers=" + std::to_string(workers) +
          "  examples=" + text_at(record, "examples") + "  " + number_at(record, "seconds", 1) + " s";
 }
 
 std::string validation_line(const Json &data, std::uint64_t num_rounds) {
   const std::uint64_t round = whole_at(data, "round");
   const std::string accuracy = accuracy_of(data);
-  return (round == 0 ? "before round 1" : of_rounds(round, num_rounds)) + "  validation_loss=" + number_at(data, "loss", 4) + (accuracy.empty() ? "" : "  " + accuracy);
+  return (round == 0 ? "before round 1" : of_rounds(round, num_rounds)) +
+         "  validation_loss=" + number_at(data, "loss", 4) + (accuracy.empty() ? "" : "  " + accuracy);
 }
 
 std::string final_line(const Json &job) {
   const Json evaluation = value_at(job, "final_validation");
   if (evaluation.is_null()) return {};
   const std::string accuracy = accuracy_of(evaluation);
-  return "final: " + of_rounds(whole_at(job, "round"), whole_at(job, "num_rounds")) + " validation_loss=" + number_at(evaluation, "loss", 4) +
-         (accuracy.empty() ? "" : " " + accuracy);
+  return "final: " + of_rounds(whole_at(job, "round"), whole_at(job, "num_rounds")) +
+         " validation_loss=" + number_at(evaluation, "loss", 4) + (accuracy.empty() ? "" : " " + accuracy);
 }
 
 }  // namespace parsyn::programs

@@ -41,8 +41,8 @@ class JobView {
   std::uint64_t round_ = 0;
 };
 
-/// "a  training  [=====>     ]  120/200  4310 examples/s  loss 0.4321", cut to `width` characters. `name_width`: of the
-/// longest name beside it.
+/// "a  training  [=====>     ]  120/200  4310 examples/s  loss 0.4321", cut to `width` characters.
+/// `name_width`: of the longest name beside it.
 std::string bar_line(const WorkerView &worker, std::size_t name_width, std::size_t width);
 /// All workers' progress on one line, for where nothing can be redrawn: "round 3/10  a 120/200  b 80/200".
 std::string progress_line(const JobView &job);
@@ -50,8 +50,8 @@ std::string progress_line(const JobView &job);
 std::string round_line(const Json &record, std::uint64_t num_rounds);
 /// "round 3/10  validation_loss=0.4321  accuracy=0.8532", from the data of a validation event.
 std::string validation_line(const Json &data, std::uint64_t num_rounds);
-/// "final: round 10/10 validation_loss=0.4321 accuracy=0.8532", from the job's document; empty when its last model was
-/// not evaluated.
+/// "final: round 10/10 validation_loss=0.4321 accuracy=0.8532", from the job's document; empty when its last
+/// model was not evaluated.
 std::string final_line(const Json &job);
 
 }  // namespace parsyn::programs

@@ -10,11 +10,14 @@
 namespace parsyn::programs {
 namespace {
 
-std::string absolute(const std::string &path) { return std::filesystem::absolute(path).lexically_normal().string(); }
+std::string absolute(const std::string &path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
 
 /// "'" would end a quoted word of a shell.
 std::string shell_word(const std::string &text) {
-  constexpr std::string_view kPlain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=-[]";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:=-[]";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -34,9 +37,13 @@ Json file_document(const DatasetAdd &command, const std::string &path, const std
 int add_worker(RestClient &client, const ClientOptions &options, const WorkerAdd &command) {
   const bool to_file = !command.token_file.empty();
   if (to_file && std::filesystem::exists(command.token_file)) {
-    throw Error(ErrorCode::conflict, command.token_file.string() + " is there already, and may hold a token in use: name another file for the worker's token");
+    throw Error(
+        ErrorCode::conflict,
+        command.token_file.string() +
+            " is there already, and may hold a token in use: name another file for the worker's token");
   }
-  Json worker = client.post(path_of(Resource::worker), Json{{"name", command.name}, {"kind", command.kind}}.dump());
+  Json worker =
+      client.post(path_of(Resource::worker), Json{{"name", command.name}, {"kind", command.kind}}.dump());
   const std::string token = text_at(worker, "token");
   const std::string id = text_at(worker, "id");
   std::string text = "worker " + id + " (" + text_at(worker, "name") + ") is registered\n";
@@ -50,23 +57,28 @@ int add_worker(RestClient &client, const ClientOptions &options, const WorkerAdd
   } else {
     text += "its token, told this once: " + token + "\n";
   }
-  text += "start it: parsyn-worker --coordinator " + shell_word(client.base()) + " --token-file " + (to_file ? shell_word(file) : file) + "\n";
+  text += "start it: parsyn-worker --coordinator " + shell_word(client.base()) + " --token-file " +
+          (to_file ? shell_word(file) : file) + "\n";
   print_document(options, worker, text);
   return 0;
 }
 
 int remove_worker(RestClient &client, const ClientOptions &options, const WorkerRemove &command) {
   client.remove(path_of(Resource::worker, command.id));
-  print_document(options, {{"id", command.id}, {"removed", true}}, "worker " + std::to_string(command.id) + " is removed; its token is void\n");
+  print_document(options, {{"id", command.id}, {"removed", true}},
+                 "worker " + std::to_string(command.id) + " is removed; its token is void\n");
   return 0;
 }
 
 Json dataset_document(const DatasetAdd &command) {
   Json document{{"name", command.name}, {"local", command.local}};
   if (!command.train.empty()) document["train"] = file_document(command, command.train, command.train_labels);
-  if (!command.validation.empty()) document["validation"] = file_document(command, command.validation, command.validation_labels);
-  if (command.train.empty() && !command.train_labels.empty()) throw Error(ErrorCode::invalid_argument, "--train-labels needs --train");
-  if (command.validation.empty() && !command.validation_labels.empty()) throw Error(ErrorCode::invalid_argument, "--validation-labels needs --validation");
+  if (!command.validation.empty())
+    document["validation"] = file_document(command, command.validation, command.validation_labels);
+  if (command.train.empty() && !command.train_labels.empty())
+    throw Error(ErrorCode::invalid_argument, "--train-labels needs --train");
+  if (command.validation.empty() && !command.validation_labels.empty())
+    throw Error(ErrorCode::invalid_argument, "--validation-labels needs --validation");
   if (command.validation_fraction) document["validation_fraction"] = *command.validation_fraction;
   if (command.split_seed) document["split_seed"] = *command.split_seed;
   return document;
@@ -74,10 +86,13 @@ Json dataset_document(const DatasetAdd &command) {
 
 int add_dataset(RestClient &client, const ClientOptions &options, const DatasetAdd &command) {
   const Json dataset = client.post(path_of(Resource::dataset), dataset_document(command).dump());
-  const std::string train = true_at(dataset, "local") ? "local training examples" : text_at(dataset, "train.num_examples") + " training examples";
+  const std::string train = true_at(dataset, "local")
+                                ? "local training examples"
+                                : text_at(dataset, "train.num_examples") + " training examples";
   const std::string validation = text_at(dataset, "validation.num_examples");
-  print_document(options, dataset, "dataset " + text_at(dataset, "id") + " (" + text_at(dataset, "name") + ") is registered: " + train + ", " +
-                                       (validation == "-" ? "none" : validation) + " for validation\n");
+  print_document(options, dataset,
+                 "dataset " + text_at(dataset, "id") + " (" + text_at(dataset, "name") + ") is registered: " +
+                     train + ", " + (validation == "-" ? "none" : validation) + " for validation\n");
   return 0;
 }
 
@@ -94,7 +109,8 @@ Json model_document(const ModelAdd &command) {
   const auto id = system::parse_u64(command.from_job.substr(0, colon));
   const auto number = system::parse_u64(round);
   if (!id || (colon != std::string::npos && !number && round != "best")) {
-    throw Error(ErrorCode::invalid_argument, "--from-job " + command.from_job + " must look like ID, ID:ROUND or ID:best");
+    throw Error(ErrorCode::invalid_argument,
+                "--from-job " + command.from_job + " must look like ID, ID:ROUND or ID:best");
   }
   document["from_job"] = *id;
   if (number) document["from_round"] = *number;
@@ -104,8 +120,9 @@ Json model_document(const ModelAdd &command) {
 
 int add_model(RestClient &client, const ClientOptions &options, const ModelAdd &command) {
   const Json model = client.post(path_of(Resource::model), model_document(command).dump());
-  print_document(options, model, "model " + text_at(model, "id") + " (" + text_at(model, "name") + ") is registered: " + text_at(model, "kind") + ", " +
-                                     text_at(model, "num_parameters") + " parameters\n");
+  print_document(options, model,
+                 "model " + text_at(model, "id") + " (" + text_at(model, "name") + ") is registered: " +
+                     text_at(model, "kind") + ", " + text_at(model, "num_parameters") + " parameters\n");
   return 0;
 }
 

@@ -23,28 +23,38 @@ http::HttpClientOptions client_options(const ClientOptions &options) {
 
 std::string read_token(const ClientOptions &options) {
   if (options.token_file.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "the operator's token is needed: give --token-file STATE/operator.token, or set PARSYN_TOKEN_FILE");
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the operator's token is needed: give --token-file STATE/operator.token, or set PARSYN_TOKEN_FILE");
   }
-  return read_token_file(options.token_file, [](const std::string &text) { print_message("parsyn-job", "warning: " + text); });
+  return read_token_file(options.token_file,
+                         [](const std::string &text) { print_message("parsyn-job", "warning: " + text); });
 }
 
 }  // namespace
 
 std::string path_of(Resource resource) {
   switch (resource) {
-    case Resource::job: return "/api/v1/training-jobs";
-    case Resource::worker: return "/api/v1/workers";
-    case Resource::dataset: return "/api/v1/datasets";
-    case Resource::model: return "/api/v1/models";
+    case Resource::job:
+      return "/api/v1/training-jobs";
+    case Resource::worker:
+      return "/api/v1/workers";
+    case Resource::dataset:
+      return "/api/v1/datasets";
+    case Resource::model:
+      return "/api/v1/models";
   }
   return {};
 }
 
-std::string path_of(Resource resource, std::uint64_t id) { return path_of(resource) + "/" + std::to_string(id); }
+std::string path_of(Resource resource, std::uint64_t id) {
+  return path_of(resource) + "/" + std::to_string(id);
+}
 
 RestClient::RestClient(const ClientOptions &options)
-    : base_(transport::checked_base_url(options.coordinator, options.allow_plain_http)), token_(read_token(options)), client_(client_options(options)) {}
+    : base_(transport::checked_base_url(options.coordinator, options.allow_plain_http)),
+      token_(read_token(options)),
+      client_(client_options(options)) {}
 
 http::HttpClientRequest RestClient::request(const std::string &method, const std::string &path) const {
   http::HttpClientRequest request;
@@ -68,7 +78,8 @@ http::HttpClientResponse RestClient::perform(const http::HttpClientRequest &requ
 Json RestClient::get(const std::string &path) {
   const std::string body = perform(request("GET", path)).body;
   Json document = Json::parse(body, nullptr, false);
-  if (document.is_discarded()) throw Error(ErrorCode::protocol, "GET " + base_ + path + " answered something else than JSON");
+  if (document.is_discarded())
+    throw Error(ErrorCode::protocol, "GET " + base_ + path + " answered something else than JSON");
   return document;
 }
 
@@ -78,7 +89,8 @@ Json RestClient::post(const std::string &path, std::string body, const std::stri
   if (!idempotency_key.empty()) post.headers["Idempotency-Key"] = idempotency_key;
   post.body = std::move(body);
   Json document = Json::parse(perform(post).body, nullptr, false);
-  if (document.is_discarded()) throw Error(ErrorCode::protocol, "POST " + base_ + path + " answered something else than JSON");
+  if (document.is_discarded())
+    throw Error(ErrorCode::protocol, "POST " + base_ + path + " answered something else than JSON");
   return document;
 }
 

@@ -12,8 +12,6 @@
 
 namespace parsyn::programs {
 
-
-
 /// "/api/v1/training-jobs" and its like.
 std::string path_of(Resource resource);
 std::string path_of(Resource resource, std::uint64_t id);

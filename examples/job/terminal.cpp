@@ -22,7 +22,8 @@ void write(const std::string &text) {
 
 Terminal::Terminal() {
   const char *kind = std::getenv("TERM");
-  can_redraw_ = ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+  can_redraw_ =
+      ::isatty(STDOUT_FILENO) == 1 && kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
 }
 
 std::size_t Terminal::width() const {

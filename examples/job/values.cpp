@@ -17,7 +17,8 @@ Json value_at(const Json &document, std::string_view path) {
     path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
     if (value->is_object() && value->contains(name)) {
       value = &value->at(name);
-    } else if (const auto index = system::parse_u64(name); index && value->is_array() && *index < value->size()) {
+    } else if (const auto index = system::parse_u64(name);
+               index && value->is_array() && *index < value->size()) {
       value = &value->at(*index);
     } else {
       return nullptr;
@@ -51,6 +52,8 @@ std::string fixed(double value, int decimals) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-std::string json_line(const Json &document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_line(const Json &document) {
+  return document.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 }  // namespace parsyn::programs

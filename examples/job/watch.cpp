@@ -40,8 +40,9 @@ class Watcher {
       print_round(whole_at(data, "round"));
     } else if (event.type == "validation") {
       terminal_.print(validation_line(data, view_.num_rounds()));
-    } else if (event.type == "round_failed" || event.type == "report_refused" || event.type == "notice" || event.type == "advice" ||
-               event.type == "job_waiting" || event.type == "job_stopping" || event.type == "job_evaluating") {
+    } else if (event.type == "round_failed" || event.type == "report_refused" || event.type == "notice" ||
+               event.type == "advice" || event.type == "job_waiting" || event.type == "job_stopping" ||
+               event.type == "job_evaluating") {
       terminal_.print(text_at(document, "text"));
     }
     show();
@@ -69,7 +70,8 @@ class Watcher {
 
   void interrupted() {
     terminal_.clear_block();
-    print_trouble("no longer watching; job " + std::to_string(id_) + " goes on: parsyn-job watch " + std::to_string(id_));
+    print_trouble("no longer watching; job " + std::to_string(id_) + " goes on: parsyn-job watch " +
+                  std::to_string(id_));
   }
 
  private:
@@ -97,9 +99,11 @@ class Watcher {
   void show() {
     if (terminal_.can_redraw()) {
       std::size_t name_width = 0;
-      for (const auto &[id, worker] : view_.workers()) name_width = std::max(name_width, character_count(worker.name));
+      for (const auto &[id, worker] : view_.workers())
+        name_width = std::max(name_width, character_count(worker.name));
       std::vector<std::string> bars;
-      for (const auto &[id, worker] : view_.workers()) bars.push_back(bar_line(worker, name_width, terminal_.width()));
+      for (const auto &[id, worker] : view_.workers())
+        bars.push_back(bar_line(worker, name_width, terminal_.width()));
       terminal_.draw_block(std::move(bars));
     } else if (Clock::now() - told_ >= kProgressLineInterval) {
       told_ = Clock::now();
@@ -128,7 +132,8 @@ void print_event(const StreamEvent &event, bool json) {
   } else {
     const Json document = Json::parse(event.data, nullptr, false);
     if (document.is_discarded()) return;
-    std::printf("%s  %s  %s\n", plain_text(event.id).c_str(), padded(plain_text(event.type), 16).c_str(), text_at(document, "text").c_str());
+    std::printf("%s  %s  %s\n", plain_text(event.id).c_str(), padded(plain_text(event.type), 16).c_str(),
+                text_at(document, "text").c_str());
   }
   std::fflush(stdout);
 }
@@ -152,7 +157,8 @@ int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id
   int signal = 0;
   if (options.json) {
     const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
-      follow_events(client, {id, [](const StreamEvent &event) { print_event(event, true); }, [&] { return signals.received() == 0; }, print_trouble});
+      follow_events(client, {id, [](const StreamEvent &event) { print_event(event, true); },
+                             [&] { return signals.received() == 0; }, print_trouble});
       return exit_code_of(client.get(path_of(Resource::job, id)));
     });
     return code.value_or(128 + signal);

@@ -6,8 +6,8 @@
 
 namespace parsyn::programs {
 
-/// Follows the job to its end. Returns the exit code: kWorked for completed and stopped, kFailed for failed and
-/// cancelled, 128 + the signal's number when a signal ended the watching.
+/// Follows the job to its end. Returns the exit code: kWorked for completed and stopped, kFailed for failed
+/// and cancelled, 128 + the signal's number when a signal ended the watching.
 int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id);
 
 /// Prints the job's events so far, or to its end.

@@ -12,7 +12,8 @@ int main(int argc, char **argv) {
 #ifdef PARSYN_WITH_TORCH
   return run_program({.name = "parsyn-worker"}, [&] { return work(options); });
 #else
-  print_message("parsyn-worker", "this program was built without libtorch and cannot train: build it with -DPARSYN_TORCH=ON");
+  print_message("parsyn-worker",
+                "this program was built without libtorch and cannot train: build it with -DPARSYN_TORCH=ON");
   return kFailed;
 #endif
 }

@@ -45,13 +45,16 @@ std::map<std::string, std::shared_ptr<const Examples>> read_data(const WorkerPro
   for (const std::string &entry : options.data) {
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
-      throw Error(ErrorCode::invalid_argument, "--data " + entry + " must look like NAME=PATH, with the name of a local dataset");
+      throw Error(ErrorCode::invalid_argument,
+                  "--data " + entry + " must look like NAME=PATH, with the name of a local dataset");
     }
     DatasetFileOptions file;
     file.path = entry.substr(equals + 1);
     file.label_column = options.data_label_column;
-    const auto [place, added] = data.emplace(entry.substr(0, equals), std::make_shared<const Examples>(read_examples(file)));
-    if (!added) throw Error(ErrorCode::invalid_argument, "--data names the dataset " + place->first + " twice");
+    const auto [place, added] =
+        data.emplace(entry.substr(0, equals), std::make_shared<const Examples>(read_examples(file)));
+    if (!added)
+      throw Error(ErrorCode::invalid_argument, "--data names the dataset " + place->first + " twice");
   }
   return data;
 }
@@ -69,9 +72,11 @@ class ProgressLog {
     round_ = activity.round;
     if (now - last_ < kProgressInterval) return;
     last_ = now;
-    log_({LogLevel::info, "worker.progress",
-          "job " + std::to_string(activity.job_id) + " round " + std::to_string(activity.round) + ": step " + std::to_string(activity.step) + " of " +
-              std::to_string(activity.steps) + ", " + std::to_string(std::lround(activity.examples_per_second)) + " examples/s",
+    log_({LogLevel::info,
+          "worker.progress",
+          "job " + std::to_string(activity.job_id) + " round " + std::to_string(activity.round) + ": step " +
+              std::to_string(activity.step) + " of " + std::to_string(activity.steps) + ", " +
+              std::to_string(std::lround(activity.examples_per_second)) + " examples/s",
           {}});
   }
 
@@ -88,8 +93,12 @@ int work(const WorkerProgramOptions &options) {
   // Before any thread: the library's threads must not receive these signals.
   StopSignals signals;
   const LogSink log = make_stderr_log(options.log);
-  const auto say = [&](LogLevel level, std::string_view id, const std::string &text) { log({level, id, text, {}}); };
-  const std::string token = read_token_file(options.token_file, [&](const std::string &text) { say(LogLevel::warning, "worker.token_open", text); });
+  const auto say = [&](LogLevel level, std::string_view id, const std::string &text) {
+    log({level, id, text, {}});
+  };
+  const std::string token = read_token_file(options.token_file, [&](const std::string &text) {
+    say(LogLevel::warning, "worker.token_open", text);
+  });
 
   WorkerOptions settings;
   HttpTransportOptions transport;
@@ -106,9 +115,12 @@ int work(const WorkerProgramOptions &options) {
   settings.log = log;
   settings.finish_task_on_stop = options.finish_task;
   for (const auto &[name, examples] : settings.local_data) {
-    say(LogLevel::info, "worker.data", std::to_string(examples->count()) + " examples of its own for the dataset " + name);
+    say(LogLevel::info, "worker.data",
+        std::to_string(examples->count()) + " examples of its own for the dataset " + name);
   }
-  say(LogLevel::info, "worker.connecting", "connecting to " + options.coordinator + " as a worker on " + options.device + "; cache: " + settings.cache.string());
+  say(LogLevel::info, "worker.connecting",
+      "connecting to " + options.coordinator + " as a worker on " + options.device +
+          "; cache: " + settings.cache.string());
 
   Worker worker(std::move(settings));
   ProgressLog progress(log);

@@ -5,7 +5,8 @@
 
 namespace parsyn::programs {
 
-/// Runs until a signal or the coordinator ends it. Returns the exit code. Throws Error for options that do not hold.
+/// Runs until a signal or the coordinator ends it. Returns the exit code. Throws Error for options that do
+/// not hold.
 int work(const WorkerProgramOptions &options);
 
 }  // namespace parsyn::programs

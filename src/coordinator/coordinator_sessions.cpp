@@ -177,7 +177,8 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
          batch);
     return accepted();
   }
-  // An evaluation that comes when another worker's was first: nothing is wrong with it, and nothing is done with it.
+  // An evaluation that comes when another worker's was first: nothing is wrong with it, and nothing is done
+  // with it.
   const bool late_evaluation = !task && report.key.empty() && report.failure.empty();
   if (late_evaluation) return accepted();
   if (!report.failure.empty()) {

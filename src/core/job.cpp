@@ -320,7 +320,8 @@ void Job::give_on_partitions(Time now, JobActions &actions) {
   }
   assign_partitions();
   for (const Id id : without) {
-    if (state_ == JobState::running && partition_of(id)) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
+    if (state_ == JobState::running && partition_of(id))
+      drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
   }
 }
 
@@ -397,7 +398,8 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
   RoundActions round = current_->step(event, now);
   if (round.answer) actions.answer = std::move(round.answer);
   // The opening and the end of a round are said in the job's own words.
-  if (std::holds_alternative<RoundOpened>(event) && !round.reasons.empty()) round.reasons.erase(round.reasons.begin());
+  if (std::holds_alternative<RoundOpened>(event) && !round.reasons.empty())
+    round.reasons.erase(round.reasons.begin());
   if (round.outcome && !round.reasons.empty()) round.reasons.pop_back();
   for (std::string &reason : round.reasons) {
     say(actions, "round_decision", std::move(reason), {{"round", static_cast<std::int64_t>(round_)}});

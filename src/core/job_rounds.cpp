@@ -51,8 +51,10 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
         std::max(1U, setup_.config.is_distributed() ? setup_.config.distributed->fault_tolerance : 1U);
     if (failed_in_a_row_ >= tolerance) {
       return end(JobState::failed,
-                 std::to_string(failed_in_a_row_) + (failed_in_a_row_ == 1 ? " failed round" : " failed rounds in a row") + " (fault_tolerance " +
-                     std::to_string(tolerance) + "); round " + std::to_string(round_) + ": " + outcome.reason,
+                 std::to_string(failed_in_a_row_) +
+                     (failed_in_a_row_ == 1 ? " failed round" : " failed rounds in a row") +
+                     " (fault_tolerance " + std::to_string(tolerance) + "); round " + std::to_string(round_) +
+                     ": " + outcome.reason,
                  actions);
     }
     state_ = JobState::waiting;

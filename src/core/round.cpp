@@ -58,8 +58,8 @@ void Round::on(const RoundOpened &event, Time now, RoundActions &actions) {
     actions.invite.push_back(invitation);
   }
   standby_ = event.standby;
-  std::string reason = "round " + std::to_string(options_.number) + " opened with " +
-                       counted(event.cohort.size(), "worker");
+  std::string reason =
+      "round " + std::to_string(options_.number) + " opened with " + counted(event.cohort.size(), "worker");
   if (options_.timeout)
     reason += "; its deadline is in " + std::to_string(options_.timeout->count() / 1000) + " s";
   actions.reasons.push_back(std::move(reason));
@@ -193,8 +193,7 @@ void Round::on(const AggregationFinished &event, Time, RoundActions &actions) {
     end(false, "the updates could not be averaged: " + event.failure, actions);
     return;
   }
-  end(true, "averaged the updates of " + counted(count(ParticipantState::valid), "worker"),
-      actions);
+  end(true, "averaged the updates of " + counted(count(ParticipantState::valid), "worker"), actions);
 }
 
 void Round::on(const TimePassed &, Time, RoundActions &) {}  // decide() looks at the clock after every event.

@@ -1,4 +1,5 @@
-// Public failure reports about aggregation, rounds and workers, through a whole coordinator, by their numbers.
+// Public failure reports about aggregation, rounds and workers, through a whole coordinator, by their
+// numbers.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,9 @@ StateDict with_bad_element(float bad) {
   return state;
 }
 
-bool mentions(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool mentions(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -68,7 +71,8 @@ TEST_CASE("fault 3: one element that is not finite is refused with its tensor an
   CHECK(mentions(refused.reason, "w"));
   CHECK(mentions(refused.reason, "5"));
   CHECK(status.state == (min_workers == 1 ? JobState::completed : JobState::failed));
-  for (const float element : f32_elements(small.global(job).at("w"))) CHECK(element == (min_workers == 1 ? 1 : 7));
+  for (const float element : f32_elements(small.global(job).at("w")))
+    CHECK(element == (min_workers == 1 ? 1 : 7));
 }
 
 TEST_CASE("fault 5: the divisor is the weight of those that reported") {
@@ -122,7 +126,8 @@ TEST_CASE("fault 8: nothing of a round leaks into the next") {
     }
   }
   CHECK(small.ended(job).state == JobState::completed);
-  for (std::uint32_t round = 1; round <= 3; ++round) CHECK(small.value(job, round) == static_cast<float>(round));
+  for (std::uint32_t round = 1; round <= 3; ++round)
+    CHECK(small.value(job, round) == static_cast<float>(round));
 }
 
 TEST_CASE("faults 11, 12, 23: names, shapes and dtypes are exactly the model's") {
@@ -191,7 +196,8 @@ TEST_CASE("fault 22: a report's weight is the same in every round") {
     CHECK(task.first_step == static_cast<std::uint64_t>(round) * 5);
     a.train(task, constant(1));
   }
-  for (const RoundRecord &record : small.ended(job).rounds) CHECK(record.contributions.at(0).num_examples == 20);
+  for (const RoundRecord &record : small.ended(job).rounds)
+    CHECK(record.contributions.at(0).num_examples == 20);
 }
 
 TEST_CASE("fault 24: a report is all or nothing") {
@@ -201,7 +207,8 @@ TEST_CASE("fault 24: a report is all or nothing") {
   const Id job = small.coordinator->submit(small.config(1, 2)).id;
   MemorySink whole;
   write_safetensors(constant(1000), whole);
-  std::vector<std::byte> half(whole.bytes().begin(), whole.bytes().begin() + static_cast<std::ptrdiff_t>(whole.bytes().size() / 2));
+  std::vector<std::byte> half(whole.bytes().begin(),
+                              whole.bytes().begin() + static_cast<std::ptrdiff_t>(whole.bytes().size() / 2));
   const Task task_a = a.task();
   const Task task_b = b.task();
   CHECK(b.transport().report(b.upload_bytes(task_b, half)).accepted);
@@ -261,7 +268,8 @@ TEST_CASE("fault 27: a report belongs to one job, whatever its name") {
   CHECK(small.value(second) == 1.0F);
 }
 
-TEST_CASE("fault 29: the first report of a worker stands; a repeat gets the same receipt, another one is refused") {
+TEST_CASE(
+    "fault 29: the first report of a worker stands; a repeat gets the same receipt, another one is refused") {
   SmallJob small;
   ManualWorker w = ManualWorker::join(*small.coordinator);
   ManualWorker other = ManualWorker::join(*small.coordinator);
@@ -284,12 +292,15 @@ TEST_CASE("fault 29: the first report of a worker stands; a repeat gets the same
   CHECK(small.value(job) == 0.5F);
 }
 
-TEST_CASE("faults 30, 31: of two processes with one worker's token the newer works and the older is told to stop") {
+TEST_CASE(
+    "faults 30, 31: of two processes with one worker's token the newer works and the older is told to stop") {
   SmallJob small;
   const WorkerCredentials credentials = small.coordinator->add_worker({"twice", WorkerKind::own});
   for (int trial = 0; trial < 50; ++trial) {
-    ManualWorker one(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "one");
-    ManualWorker two(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "two");
+    ManualWorker one(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
+                     "one");
+    ManualWorker two(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
+                     "two");
     std::thread first([&] { one.connect(); });
     std::thread second([&] { two.connect(); });
     first.join();
@@ -312,11 +323,13 @@ TEST_CASE("faults 30, 31: of two processes with one worker's token the newer wor
 TEST_CASE("fault 31: a restarted worker is in the round again, and the old process's report is refused") {
   SmallJob small;
   const WorkerCredentials credentials = small.coordinator->add_worker({"restarts", WorkerKind::own});
-  ManualWorker old_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "old");
+  ManualWorker old_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
+                           "old");
   old_process.connect();
   const Id job = small.coordinator->submit(small.config(1, 1)).id;
   const Report late = old_process.upload(old_process.task(), constant(1000));
-  ManualWorker new_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token), "new");
+  ManualWorker new_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
+                           "new");
   new_process.connect();
   const Task task = new_process.task();
   const ReportReceipt receipt = old_process.transport().report(late);
@@ -341,7 +354,9 @@ TEST_CASE("faults 32, 33, 36: all that are there take part, and the round ends w
   CHECK(status.rounds.at(0).seconds < 20);
 }
 
-TEST_CASE("faults 40, 41, 42: when every worker fails the job fails after fault_tolerance attempts, with their reasons") {
+TEST_CASE(
+    "faults 40, 41, 42: when every worker fails the job fails after fault_tolerance attempts, with their "
+    "reasons") {
   SmallJob small(constant(3));
   ManualWorker a = ManualWorker::join(*small.coordinator);
   ManualWorker b = ManualWorker::join(*small.coordinator);
@@ -514,7 +529,8 @@ TEST_CASE("fault 125: a coordinator stops in bounded time, twice, with workers w
   ManualWorker a = ManualWorker::join(*small.coordinator);
   std::thread waiting([&] {
     try {
-      const bool task = a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value();
+      const bool task =
+          a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value();
       CHECK_FALSE(task);
     } catch (const Error &error) {
       CHECK(error.code() == ErrorCode::cancelled);  // it had not asked yet

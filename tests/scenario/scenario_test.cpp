@@ -1,5 +1,5 @@
-// Runs the transcripts beside this file: what a Job is told, and, indented, what it does about it. Each is the
-// specification of one situation, in words that a reviewer can check.
+// Runs the transcripts beside this file: what a Job is told, and, indented, what it does about it. Each is
+// the specification of one situation, in words that a reviewer can check.
 //
 // PARSYN_RECORD=1 writes the transcripts anew instead of comparing; read the difference before you keep it.
 #include <algorithm>
@@ -77,7 +77,9 @@ class Scenario {
     setup.config.seed = words.number("seed", 1);
     setup.config.config.epochs = static_cast<std::uint32_t>(words.number("epochs", 1));
     setup.config.config.batch_size = static_cast<std::uint32_t>(words.number("batch", 32));
-    if (words.has("patience")) setup.config.config.early_stopping = EarlyStopping{static_cast<std::uint32_t>(words.number("patience", 1)), 0};
+    if (words.has("patience"))
+      setup.config.config.early_stopping =
+          EarlyStopping{static_cast<std::uint32_t>(words.number("patience", 1)), 0};
     setup.config.config.use_peft = words.has("peft");
     if (!words.has("disabled")) {
       DistributedConfig distributed;
@@ -91,7 +93,8 @@ class Scenario {
     if (words.has("select")) {
       setup.config.worker_selection.mode = SelectionMode::own;
       std::istringstream ids(words.text("select"));
-      for (std::string id; std::getline(ids, id, ',');) setup.config.worker_selection.worker_ids.push_back(std::stoull(id));
+      for (std::string id; std::getline(ids, id, ',');)
+        setup.config.worker_selection.worker_ids.push_back(std::stoull(id));
     }
     setup.model.kind = "mlp";
     setup.local_data = words.has("local");
@@ -125,14 +128,18 @@ class Scenario {
     }
     if (verb == "report") {
       UpdateReported reported;
-      reported.report = {worker, words.number("lease", leases_[worker]), round, words.text("update", "u" + words.at(1)), words.number("n", 1000)};
+      reported.report = {worker, words.number("lease", leases_[worker]), round,
+                         words.text("update", "u" + words.at(1)), words.number("n", 1000)};
       if (words.has("loss")) reported.received = Evaluation{words.real("loss"), {}, 100};
       return reported;
     }
     if (verb == "valid") return UpdateVerdict{worker, round, job_->attempt(), {}};
-    if (verb == "invalid") return UpdateVerdict{worker, round, job_->attempt(), "tensor w has the value NaN at index 5"};
-    if (verb == "failed") return TaskFailed{worker, words.number("lease", leases_[worker]), round, "out of memory"};
-    if (verb == "averaged") return RoundAveraged{round, job_->attempt(), words.text("failure"), "key", "sha", 1};
+    if (verb == "invalid")
+      return UpdateVerdict{worker, round, job_->attempt(), "tensor w has the value NaN at index 5"};
+    if (verb == "failed")
+      return TaskFailed{worker, words.number("lease", leases_[worker]), round, "out of memory"};
+    if (verb == "averaged")
+      return RoundAveraged{round, job_->attempt(), words.text("failure"), "key", "sha", 1};
     if (verb == "evaluated") {
       if (!words.has("loss")) return FinalEvaluation{worker, {}, "out of memory"};
       return FinalEvaluation{worker, Evaluation{words.real("loss"), {}, 100}, {}};
@@ -146,7 +153,8 @@ class Scenario {
     if (actions.answer) {
       const char *verdicts[] = {"accepted", "duplicate", "refused"};
       out_ << "    answer: " << verdicts[static_cast<int>(actions.answer->verdict)];
-      if (!actions.answer->code.empty()) out_ << " " << actions.answer->code << ": " << actions.answer->reason;
+      if (!actions.answer->code.empty())
+        out_ << " " << actions.answer->code << ": " << actions.answer->reason;
       out_ << "\n";
     }
     for (const Notice &notice : actions.notices) out_ << "    " << notice.type << ": " << notice.text << "\n";
@@ -159,12 +167,17 @@ class Scenario {
     };
     list("withdraw", actions.withdraw, [](Id id) { return std::to_string(id); });
     list("invite", actions.invite, [](const JobInvitation &invitation) {
-      return std::to_string(invitation.worker) + (invitation.partition ? "(partition " + std::to_string(*invitation.partition) + ")" : "");
+      return std::to_string(invitation.worker) +
+             (invitation.partition ? "(partition " + std::to_string(*invitation.partition) + ")" : "");
     });
     list("check", actions.check, [](Id id) { return std::to_string(id); });
-    list("average", actions.aggregate, [](const ReportSummary &report) { return std::to_string(report.worker) + "*" + std::to_string(report.num_examples); });
-    list("evaluate", actions.evaluate, [](const Invitation &invitation) { return std::to_string(invitation.worker); });
-    if (actions.wake_at) out_ << "    wake at: " << static_cast<double>(actions.wake_at->count()) / 1000 << " s\n";
+    list("average", actions.aggregate, [](const ReportSummary &report) {
+      return std::to_string(report.worker) + "*" + std::to_string(report.num_examples);
+    });
+    list("evaluate", actions.evaluate,
+         [](const Invitation &invitation) { return std::to_string(invitation.worker); });
+    if (actions.wake_at)
+      out_ << "    wake at: " << static_cast<double>(actions.wake_at->count()) / 1000 << " s\n";
     if (actions.ended) out_ << "    ended: " << job_state_name(job_->state()) << "\n";
   }
 
@@ -177,7 +190,8 @@ class Scenario {
 
 std::vector<std::filesystem::path> transcripts() {
   std::vector<std::filesystem::path> paths;
-  for (const auto &entry : std::filesystem::directory_iterator(std::filesystem::path(PARSYN_TEST_DATA) / "scenario")) {
+  for (const auto &entry :
+       std::filesystem::directory_iterator(std::filesystem::path(PARSYN_TEST_DATA) / "scenario")) {
     if (entry.path().extension() == ".txt") paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());

@@ -20,9 +20,13 @@ class CountingFactory final : public TrainerFactory {
   std::function<double(std::uint64_t step)> loss = [](std::uint64_t) { return 1.0; };
   std::atomic<int> rounds_trained{0};
 
-  TrainerCapabilities capabilities() const override { return {.model_kinds = {"custom"}, .bf16 = false, .lora = false, .device = "cpu"}; }
+  TrainerCapabilities capabilities() const override {
+    return {.model_kinds = {"custom"}, .bf16 = false, .lora = false, .device = "cpu"};
+  }
 
-  std::unique_ptr<Trainer> make_trainer(const TrainerJob &job) override { return std::make_unique<Counting>(*this, job); }
+  std::unique_ptr<Trainer> make_trainer(const TrainerJob &job) override {
+    return std::make_unique<Counting>(*this, job);
+  }
 
  private:
   class Counting final : public Trainer {
@@ -30,7 +34,9 @@ class CountingFactory final : public TrainerFactory {
     Counting(CountingFactory &factory, const TrainerJob &job) : factory_(factory), job_(job) {}
 
     Evaluation evaluate(const StateDict &weights) override {
-      return {.loss = f32_elements(weights.at("w")).at(0), .accuracy = {}, .num_examples = job_.validation->count()};
+      return {.loss = f32_elements(weights.at("w")).at(0),
+              .accuracy = {},
+              .num_examples = job_.validation->count()};
     }
 
     StateDict train(const StateDict &global, const RoundTask &task, TrainMonitor &monitor) override {

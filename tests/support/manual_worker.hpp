@@ -23,7 +23,8 @@ class ManualWorker {
       : transport_(std::move(transport)), instance_(std::move(instance)) {}
 
   /// Registers a new worker and connects it in-process.
-  static ManualWorker join(Coordinator &coordinator, const std::string &name = "worker", WorkerKind kind = WorkerKind::own) {
+  static ManualWorker join(Coordinator &coordinator, const std::string &name = "worker",
+                           WorkerKind kind = WorkerKind::own) {
     const WorkerCredentials credentials = coordinator.add_worker({name, kind});
     ManualWorker worker(make_in_process_transport(coordinator.worker_service(), credentials.token));
     worker.token_ = credentials.token;
@@ -48,12 +49,15 @@ class ManualWorker {
   /// The next task; throws when none comes within ten seconds.
   Task task() {
     for (int tries = 0; tries < 2; ++tries) {
-      if (auto task = transport_->next_task({.lease = grant_.lease, .wait = std::chrono::seconds(5)})) return *task;
+      if (auto task = transport_->next_task({.lease = grant_.lease, .wait = std::chrono::seconds(5)}))
+        return *task;
     }
     throw std::runtime_error("no task came for worker " + std::to_string(id()));
   }
   /// Whether a task is there now.
-  bool has_task() { return transport_->next_task({.lease = grant_.lease, .wait = std::chrono::milliseconds(0)}).has_value(); }
+  bool has_task() {
+    return transport_->next_task({.lease = grant_.lease, .wait = std::chrono::milliseconds(0)}).has_value();
+  }
 
   StateDict weights(const Task &task) {
     const auto file = folder_->path() / "weights.safetensors";
@@ -80,7 +84,9 @@ class ManualWorker {
     return report;
   }
 
-  ReportReceipt train(const Task &task, const StateDict &state) { return transport_->report(upload(task, state)); }
+  ReportReceipt train(const Task &task, const StateDict &state) {
+    return transport_->report(upload(task, state));
+  }
 
   ReportReceipt fail(const Task &task, const std::string &reason) {
     Report report = report_for(task);
@@ -97,7 +103,8 @@ class ManualWorker {
     return report;
   }
 
-  TrainerCapabilities capabilities{.model_kinds = {"custom", "mlp"}, .bf16 = false, .lora = false, .device = "cpu"};
+  TrainerCapabilities capabilities{
+      .model_kinds = {"custom", "mlp"}, .bf16 = false, .lora = false, .device = "cpu"};
   std::vector<LocalDataset> local_datasets;
 
  private:

@@ -27,7 +27,8 @@ inline Examples few_examples(std::uint64_t count) {
 
 class SmallJob {
  public:
-  explicit SmallJob(StateDict initial = constant(0), std::uint64_t examples = 12, CoordinatorOptions options = {}) {
+  explicit SmallJob(StateDict initial = constant(0), std::uint64_t examples = 12,
+                    CoordinatorOptions options = {}) {
     options.store = options.store ? options.store : make_memory_store();
     options.join_window = std::chrono::milliseconds(0);
     coordinator = make_coordinator(options);
@@ -73,7 +74,9 @@ class SmallJob {
   StateDict global(Id job, const RoundChoice &round = {}) const {
     return read_safetensors(*coordinator->store().open(coordinator->job_model(job, round).key));
   }
-  float value(Id job, const RoundChoice &round = {}) const { return f32_elements(global(job, round).at("w")).at(0); }
+  float value(Id job, const RoundChoice &round = {}) const {
+    return f32_elements(global(job, round).at("w")).at(0);
+  }
 
   std::unique_ptr<Coordinator> coordinator;
   Id dataset = 0;

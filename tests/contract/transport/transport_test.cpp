@@ -107,8 +107,10 @@ TEST_CASE("a worker reaches its own task's objects and nothing else") {
   ObjectRef forged = *task_a.train;
   forged.key = others.key;
   const auto slash = forged.url.rfind('/');
-  if (slash != std::string::npos) forged.url.replace(slash, forged.url.find('?') - slash, others.key.substr(others.key.rfind('/')));
-  CHECK(code_of([&] { a.transport().download(forged, folder.path() / "forged", {}); }) == ErrorCode::forbidden);
+  if (slash != std::string::npos)
+    forged.url.replace(slash, forged.url.find('?') - slash, others.key.substr(others.key.rfind('/')));
+  CHECK(code_of([&] { a.transport().download(forged, folder.path() / "forged", {}); }) ==
+        ErrorCode::forbidden);
 
   // Its slot is for writing once, before its report, and only its own.
   UploadSlot slot = *task_a.upload;
@@ -118,7 +120,8 @@ TEST_CASE("a worker reaches its own task's objects and nothing else") {
   CHECK(code_of([&] { a.transport().upload(slot, update, {}); }) == ErrorCode::forbidden);
   a.train(task_a, constant(1));
   CHECK(code_of([&] { a.transport().upload(*task_a.upload, update, {}); }) == ErrorCode::forbidden);
-  CHECK(code_of([&] { a.transport().download(*task_a.train, folder.path() / "late", {}); }) == ErrorCode::forbidden);
+  CHECK(code_of([&] { a.transport().download(*task_a.train, folder.path() / "late", {}); }) ==
+        ErrorCode::forbidden);
 }
 
 TEST_CASE("an update that is larger than its slot is refused") {
@@ -132,7 +135,8 @@ TEST_CASE("an update that is larger than its slot is refused") {
   CHECK(code_of([&] { a.transport().upload(*task.upload, file, {}); }) == ErrorCode::too_large);
 }
 
-TEST_CASE("a download that does not have the promised digest is refused, and nothing is left under its name") {
+TEST_CASE(
+    "a download that does not have the promised digest is refused, and nothing is left under its name") {
   Backend backend(GENERATE("in-process", "http"));
   ManualWorker a = backend.join("a");
   backend.small.coordinator->submit(backend.small.config(1, 1));
@@ -140,7 +144,8 @@ TEST_CASE("a download that does not have the promised digest is refused, and not
   ObjectRef wrong = task.global;
   wrong.sha256[0] = wrong.sha256[0] == '0' ? '1' : '0';
   TemporaryFolder folder;
-  CHECK(code_of([&] { a.transport().download(wrong, folder.path() / "object", {}); }) == ErrorCode::corrupt_data);
+  CHECK(code_of([&] { a.transport().download(wrong, folder.path() / "object", {}); }) ==
+        ErrorCode::corrupt_data);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "object"));
 }
 
@@ -155,7 +160,8 @@ TEST_CASE("an unknown or revoked token is refused") {
 
 TEST_CASE("another version of the protocol is refused in words") {
   Backend backend(GENERATE("in-process", "http"));
-  const auto transport = backend.connect(backend.small.coordinator->add_worker({"old", WorkerKind::own}).token);
+  const auto transport =
+      backend.connect(backend.small.coordinator->add_worker({"old", WorkerKind::own}).token);
   SessionRequest request;
   request.protocol_version = 99;
   try {
@@ -170,7 +176,8 @@ TEST_CASE("another version of the protocol is refused in words") {
 TEST_CASE("a poll is answered empty when its wait is over, and at once when a task comes") {
   Backend backend(GENERATE("in-process", "http"));
   ManualWorker a = backend.join("a");
-  CHECK_FALSE(a.transport().next_task({.lease = a.lease(), .wait = std::chrono::milliseconds(50)}).has_value());
+  CHECK_FALSE(
+      a.transport().next_task({.lease = a.lease(), .wait = std::chrono::milliseconds(50)}).has_value());
   std::thread submits([&] { backend.small.coordinator->submit(backend.small.config(1, 1)); });
   CHECK(a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}).has_value());
   submits.join();
@@ -180,11 +187,14 @@ TEST_CASE("interrupt ends a running poll and every later call with cancelled, bu
   Backend backend(GENERATE("in-process", "http"));
   ManualWorker a = backend.join("a");
   std::atomic<ErrorCode> code{ErrorCode::ok};
-  std::thread polls([&] { code = code_of([&] { a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}); }); });
+  std::thread polls([&] {
+    code = code_of([&] { a.transport().next_task({.lease = a.lease(), .wait = std::chrono::seconds(20)}); });
+  });
   a.transport().interrupt();
   polls.join();
   CHECK(code == ErrorCode::cancelled);
-  CHECK(code_of([&] { a.transport().heartbeat({.lease = a.lease(), .progress = {}}); }) == ErrorCode::cancelled);
+  CHECK(code_of([&] { a.transport().heartbeat({.lease = a.lease(), .progress = {}}); }) ==
+        ErrorCode::cancelled);
   a.transport().close_session(a.lease());
   CHECK_FALSE(backend.small.coordinator->worker(a.id()).live);
 }
@@ -205,7 +215,8 @@ TEST_CASE("fault 111: an expired URL is renewed on demand, once") {
   small.coordinator->submit(small.config(1, 1));
   const Task task = a.task();
   const auto expired = std::chrono::steady_clock::now() + lifetime + std::chrono::milliseconds(50);
-  while (std::chrono::steady_clock::now() < expired) a.transport().heartbeat({.lease = a.lease(), .progress = {}});
+  while (std::chrono::steady_clock::now() < expired)
+    a.transport().heartbeat({.lease = a.lease(), .progress = {}});
   TemporaryFolder folder;
   const ErrorCode code = code_of([&] { a.transport().download(task.global, folder.path() / "weights", {}); });
   // With a negative lifetime the fresh URL has expired too: that is told, not tried for ever.
@@ -219,7 +230,8 @@ TEST_CASE("plain HTTP beyond loopback is refused on both sides") {
   options.port = 0;
   options.operator_token = "operator";
   CHECK(code_of([&] { CoordinatorServer(*small.coordinator, options); }) == ErrorCode::invalid_argument);
-  for (const char *url : {"http://example.org:8080", "http://127.0.0.1.example.org", "ftp://127.0.0.1", "http://user:secret@127.0.0.1", ""}) {
+  for (const char *url : {"http://example.org:8080", "http://127.0.0.1.example.org", "ftp://127.0.0.1",
+                          "http://user:secret@127.0.0.1", ""}) {
     INFO(url);
     CHECK(code_of([&] { connect_to(url); }) == ErrorCode::invalid_argument);
   }

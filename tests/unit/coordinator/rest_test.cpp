@@ -1,7 +1,7 @@
 // The REST API over a real socket, against its own OpenAPI document.
-#include <nlohmann/json.hpp>
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -27,7 +27,8 @@ class Api {
     server_.emplace(*small.coordinator, options);
   }
 
-  http::HttpClientResponse send(const std::string &method, const std::string &path, const std::string &body = {}, http::Headers headers = {},
+  http::HttpClientResponse send(const std::string &method, const std::string &path,
+                                const std::string &body = {}, http::Headers headers = {},
                                 const std::string &token = "operator-token") {
     http::HttpClientRequest request;
     request.method = method;
@@ -48,15 +49,17 @@ class Api {
 };
 
 json job_body(const Api &api) {
-  return {{"name", "rest"},
-          {"dataset_id", api.small.dataset},
-          {"model_id", api.small.model},
-          {"distributed", {{"num_rounds", 2}, {"steps_per_round", 3}, {"min_workers", 1}, {"max_workers", 1}}}};
+  return {
+      {"name", "rest"},
+      {"dataset_id", api.small.dataset},
+      {"model_id", api.small.model},
+      {"distributed", {{"num_rounds", 2}, {"steps_per_round", 3}, {"min_workers", 1}, {"max_workers", 1}}}};
 }
 
 /// The schema that a "$ref" names, with those of "allOf" merged.
 json resolve(const json &document, const json &schema) {
-  if (schema.contains("$ref")) return resolve(document, document.at(json::json_pointer(schema.at("$ref").get<std::string>().substr(1))));
+  if (schema.contains("$ref"))
+    return resolve(document, document.at(json::json_pointer(schema.at("$ref").get<std::string>().substr(1))));
   if (!schema.contains("allOf")) return schema;
   json merged = schema;
   for (const json &part : schema.at("allOf")) merged.update(resolve(document, part), true);
@@ -71,11 +74,13 @@ TEST_CASE("every operation of the OpenAPI document is served, and asks for a tok
   int operations = 0;
   for (const auto &[path, item] : document.at("paths").items()) {
     std::string concrete = path;
-    for (std::size_t brace; (brace = concrete.find('{')) != std::string::npos;) concrete.replace(brace, concrete.find('}') - brace + 1, "1");
+    for (std::size_t brace; (brace = concrete.find('{')) != std::string::npos;)
+      concrete.replace(brace, concrete.find('}') - brace + 1, "1");
     for (const auto &[method, operation] : item.items()) {
       if (method == "parameters") continue;
       std::string verb = method;
-      std::transform(verb.begin(), verb.end(), verb.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+      std::transform(verb.begin(), verb.end(), verb.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
       INFO(verb << " " << concrete);
       const int status = api.send(verb, concrete, "", {}, "").status;
       const bool open = path == "/healthz" || path == "/readyz";
@@ -99,7 +104,8 @@ TEST_CASE("a worker's token opens nothing of the operator's, and the other way r
 
 TEST_CASE("a job is created, run, watched and downloaded over REST") {
   Api api;
-  const auto credentials = json::parse(api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})").body);
+  const auto credentials =
+      json::parse(api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})").body);
   CHECK(credentials.at("id") == 1);
   const auto factory = std::make_shared<CountingFactory>();
   WorkerOptions options;
@@ -110,7 +116,8 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
   options.trainer_factory = factory;
   Worker worker(std::move(options));
 
-  const auto created = api.send("POST", "/api/v1/training-jobs", job_body(api).dump(), {{"Content-Type", "application/json"}});
+  const auto created =
+      api.send("POST", "/api/v1/training-jobs", job_body(api).dump(), {{"Content-Type", "application/json"}});
   REQUIRE(created.status == 201);
   const json job = json::parse(created.body);
   const std::string path = "/api/v1/training-jobs/" + std::to_string(job.at("id").get<int>());
@@ -144,7 +151,14 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
 
   // What is answered has the fields that the document promises, and no others.
   const json document = api.get("/api/v1/openapi.json");
-  const json schema = resolve(document, document.at("paths").at("/api/v1/training-jobs/{id}").at("get").at("responses").at("200").at("content").at("application/json").at("schema"));
+  const json schema = resolve(document, document.at("paths")
+                                            .at("/api/v1/training-jobs/{id}")
+                                            .at("get")
+                                            .at("responses")
+                                            .at("200")
+                                            .at("content")
+                                            .at("application/json")
+                                            .at("schema"));
   std::set<std::string> promised;
   std::set<std::string> answered;
   for (const auto &[name, value] : schema.at("properties").items()) promised.insert(name);
@@ -154,8 +168,9 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
 
 TEST_CASE("all faults of a job are told in one answer, those of the text and those against the registry") {
   Api api;
-  const auto answer = api.send("POST", "/api/v1/training-jobs",
-                               R"({"name": "", "dataset_id": 99, "model_id": 1, "colour": 1, "config": {"batch_size": 0, "use_peft": true},
+  const auto answer = api.send(
+      "POST", "/api/v1/training-jobs",
+      R"({"name": "", "dataset_id": 99, "model_id": 1, "colour": 1, "config": {"batch_size": 0, "use_peft": true},
                                    "distributed": {"min_workers": 3, "max_workers": 2}, "worker_selection": {"mode": "own", "worker_ids": [5]}})");
   CHECK(answer.status == 400);
   CHECK(answer.headers.at("Content-Type") == "application/problem+json");
@@ -163,7 +178,8 @@ TEST_CASE("all faults of a job are told in one answer, those of the text and tho
   CHECK(problem.at("code") == "invalid_argument");
   std::set<std::string> fields;
   for (const json &fault : problem.at("errors")) fields.insert(fault.at("field").get<std::string>());
-  for (const char *field : {"name", "dataset_id", "colour", "config.batch_size", "worker_selection.worker_ids[0]"}) {
+  for (const char *field :
+       {"name", "dataset_id", "colour", "config.batch_size", "worker_selection.worker_ids[0]"}) {
     INFO(field);
     CHECK(fields.contains(field));
   }
@@ -174,7 +190,8 @@ TEST_CASE("all faults of a job are told in one answer, those of the text and tho
 TEST_CASE("fault 127: whatever is wrong with a body is a 400, and nothing is created") {
   Api api;
   const std::string good = job_body(api).dump();
-  for (const std::string &body : {std::string(), std::string("null"), std::string("[]"), std::string("{"), std::string(100'000, '['), good + "x"}) {
+  for (const std::string &body : {std::string(), std::string("null"), std::string("[]"), std::string("{"),
+                                  std::string(100'000, '['), good + "x"}) {
     CHECK(api.send("POST", "/api/v1/training-jobs", body).status == 400);
   }
   CHECK(api.send("POST", "/api/v1/training-jobs", good, {{"Content-Type", "text/xml"}}).status == 400);
@@ -215,10 +232,12 @@ TEST_CASE("lists are paged") {
 
 TEST_CASE("a removed worker's token opens nothing") {
   Api api;
-  const json worker = json::parse(api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})").body);
+  const json worker =
+      json::parse(api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})").body);
   CHECK(api.send("DELETE", "/api/v1/workers/1").status == 204);
   CHECK(api.send("GET", "/api/v1/workers/1").status == 404);
-  CHECK(api.send("POST", "/api/v1/worker/session", "{}", {}, worker.at("token").get<std::string>()).status == 401);
+  CHECK(api.send("POST", "/api/v1/worker/session", "{}", {}, worker.at("token").get<std::string>()).status ==
+        401);
 }
 
 TEST_CASE("fault 87: names and paths do not become keys") {
@@ -228,7 +247,8 @@ TEST_CASE("fault 87: names and paths do not become keys") {
     body["name"] = name;
     const auto answer = api.send("POST", "/api/v1/training-jobs", body.dump());
     CHECK(answer.status == 201);
-    for (const std::string &key : api.small.coordinator->store().list("")) CHECK(key.find("..") == std::string::npos);
+    for (const std::string &key : api.small.coordinator->store().list(""))
+      CHECK(key.find("..") == std::string::npos);
   }
   json body = job_body(api);
   body["name"] = std::string("nul\0l", 5);

@@ -19,10 +19,13 @@ struct Collected {
 }  // namespace
 
 TEST_CASE("events are the same however the stream is cut") {
-  const std::string stream = ": hello\n\nid: 1\nevent: a\ndata: x\ndata:y\n\nid: 2\r\ndata: {}\r\n\r\n: still here\n\nid: 3\nevent: nothing\n\ndata: z\n\n";
+  const std::string stream =
+      ": hello\n\nid: 1\nevent: a\ndata: x\ndata:y\n\nid: 2\r\ndata: {}\r\n\r\n: still here\n\nid: 3\nevent: "
+      "nothing\n\ndata: z\n\n";
   for (std::size_t size = 1; size <= stream.size(); ++size) {
     Collected collected;
-    for (std::size_t at = 0; at < stream.size(); at += size) collected.parser.feed(std::string_view(stream).substr(at, size));
+    for (std::size_t at = 0; at < stream.size(); at += size)
+      collected.parser.feed(std::string_view(stream).substr(at, size));
     REQUIRE(collected.events.size() == 3);
     CHECK(collected.events[0].id == "1");
     CHECK(collected.events[0].type == "a");
@@ -50,9 +53,12 @@ TEST_CASE("a finished round is one line, its validation another") {
   const Json record = Json::parse(R"({"round": 3, "train_loss": 0.43214, "examples": 60000, "seconds": 12.34,
       "contributions": [{"state": "valid"}, {"state": "refused"}, {"state": "valid"}]})");
   CHECK(round_line(record, 10) == "round 3/10  train_loss=0.4321  workers=2  examples=60000  12.3 s");
-  CHECK(validation_line(Json::parse(R"({"round": 3, "loss": 0.5, "accuracy": 0.85})"), 10) == "round 3/10  validation_loss=0.5000  accuracy=0.8500");
-  CHECK(validation_line(Json::parse(R"({"round": 0, "loss": "NaN"})"), 10) == "before round 1  validation_loss=NaN");
-  const Json job = Json::parse(R"({"round": 10, "num_rounds": 10, "final_validation": {"loss": 0.41, "accuracy": 0.8612, "num_examples": 10000}})");
+  CHECK(validation_line(Json::parse(R"({"round": 3, "loss": 0.5, "accuracy": 0.85})"), 10) ==
+        "round 3/10  validation_loss=0.5000  accuracy=0.8500");
+  CHECK(validation_line(Json::parse(R"({"round": 0, "loss": "NaN"})"), 10) ==
+        "before round 1  validation_loss=NaN");
+  const Json job = Json::parse(
+      R"({"round": 10, "num_rounds": 10, "final_validation": {"loss": 0.41, "accuracy": 0.8612, "num_examples": 10000}})");
   CHECK(final_line(job) == "final: round 10/10 validation_loss=0.4100 accuracy=0.8612");
   CHECK(final_line(Json::parse(R"({"round": 10, "final_validation": null})")).empty());
 }
@@ -66,7 +72,8 @@ TEST_CASE("a worker's bar shows its step, speed and loss, within the terminal's 
   worker.steps = 200;
   worker.examples_per_second = 4310.4;
   worker.loss = 0.43214;
-  CHECK(bar_line(worker, 3, 200) == "a    training     [=====>              ]  50/200  4310 examples/s  loss 0.4321");
+  CHECK(bar_line(worker, 3, 200) ==
+        "a    training     [=====>              ]  50/200  4310 examples/s  loss 0.4321");
   CHECK(bar_line(worker, 3, 20).size() == 20);
   worker.state = "valid";
   CHECK(bar_line(worker, 1, 200).find("[====================]  200/200") != std::string::npos);
@@ -79,8 +86,10 @@ TEST_CASE("progress events bring the view of a job up to date") {
   view.take_document(Json::parse(R"({"num_rounds": 2, "round": 1, "workers": [
       {"worker_id": 7, "name": "a\u001b", "state": "training", "phase": "", "step": 0, "steps": 0, "last_loss": null},
       {"worker_id": 9, "name": "b", "state": "standby", "phase": "", "step": 0, "steps": 0, "last_loss": null}]})"));
-  view.take_progress(Json::parse(R"({"worker_id": 7, "round": 2, "phase": "training", "step": 5, "steps": 10, "examples_per_second": 8.0, "loss": 1.5})"));
-  view.take_progress(Json::parse(R"({"worker_id": 8, "round": 2, "phase": "training", "step": 5, "steps": 10})"));
+  view.take_progress(Json::parse(
+      R"({"worker_id": 7, "round": 2, "phase": "training", "step": 5, "steps": 10, "examples_per_second": 8.0, "loss": 1.5})"));
+  view.take_progress(
+      Json::parse(R"({"worker_id": 8, "round": 2, "phase": "training", "step": 5, "steps": 10})"));
   REQUIRE(view.workers().size() == 2);
   CHECK(view.workers().at(7).name == "a");
   CHECK(view.workers().at(7).step == 5);
@@ -102,7 +111,10 @@ TEST_CASE("documents name files by absolute paths and leave out what was not sai
   dataset.name = "d";
   dataset.train = "/data/../data/train.csv";
   dataset.label_column = "class";
-  CHECK(dataset_document(dataset) == Json::parse(R"({"name": "d", "local": false, "train": {"path": "/data/train.csv", "label_column": "class"}})"));
+  CHECK(
+      dataset_document(dataset) ==
+      Json::parse(
+          R"({"name": "d", "local": false, "train": {"path": "/data/train.csv", "label_column": "class"}})"));
   dataset.train = "train.csv";
   CHECK(value_at(dataset_document(dataset), "train.path").get<std::string>().starts_with("/"));
 
@@ -121,6 +133,7 @@ TEST_CASE("documents name files by absolute paths and leave out what was not sai
   CHECK(model_document(again) == Json::parse(R"({"name": "m", "from_job": 4})"));
   for (const std::string wrong : {"x", "4:", "4:last", ":3"}) {
     again.from_job = wrong;
-    CHECK(parsyn::test::error_of([&] { model_document(again); }).code() == parsyn::ErrorCode::invalid_argument);
+    CHECK(parsyn::test::error_of([&] { model_document(again); }).code() ==
+          parsyn::ErrorCode::invalid_argument);
   }
 }

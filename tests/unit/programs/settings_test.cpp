@@ -48,7 +48,8 @@ Values read(std::initializer_list<std::string> arguments, bool place_is_required
   app.add_option("--folder", values.folder, "which folder");
   app.add_option("--data", values.data, "several")->allow_extra_args(false);
   settings.from_environment(app.add_flag("--open", values.open, "whether"), "PARSYN_TEST_OPEN");
-  settings.from_environment(app.add_option("--count", values.count, "how many")->check(CLI::Range(1U, 9U)), "PARSYN_TEST_COUNT");
+  settings.from_environment(app.add_option("--count", values.count, "how many")->check(CLI::Range(1U, 9U)),
+                            "PARSYN_TEST_COUNT");
   settings.add_log_options(values.log);
   std::vector<const char *> argv{"program"};
   for (const std::string &argument : arguments) argv.push_back(argument.c_str());
@@ -117,7 +118,8 @@ TEST_CASE("values keep their spaces, and lists their entries") {
   const TemporaryFolder folder;
   CHECK(read({"--folder", "/a folder/with spaces"}).folder == "/a folder/with spaces");
   CHECK(read({"--data", "a=b=c", "--data", "d=/e f"}).data == std::vector<std::string>{"a=b=c", "d=/e f"});
-  const auto file = folder.file("settings", "# two of them\ndata = a=b\n\ndata = \" c \"\nfolder = /x y\n").string();
+  const auto file =
+      folder.file("settings", "# two of them\ndata = a=b\n\ndata = \" c \"\nfolder = /x y\n").string();
   const Values values = read({"--config", file});
   CHECK(values.data == std::vector<std::string>{"a=b", " c "});
   CHECK(values.folder == "/x y");

@@ -20,10 +20,16 @@ using parsyn::test::TemporaryFolder;
 
 TEST_CASE("text from the coordinator cannot control a terminal") {
   CHECK(plain_text("a\x1b[31mb\r\n\tc\x7f") == "a[31mbc");
-  CHECK(plain_text("a\xC2\x9B" "31mb") == "a31mb");                    // CSI in one character
-  CHECK(plain_text("a\xE2\x80\xAE" "b\xE2\x81\xA7" "c") == "abc");     // turns the direction of writing
+  CHECK(plain_text("a\xC2\x9B"
+                   "31mb") == "a31mb");  // CSI in one character
+  CHECK(plain_text("a\xE2\x80\xAE"
+                   "b\xE2\x81\xA7"
+                   "c") == "abc");  // turns the direction of writing
   CHECK(plain_text("gr\xC3\xBC\xC3\x9F\xE2\x82\xAC") == "gr\xC3\xBC\xC3\x9F\xE2\x82\xAC");
-  CHECK(plain_text("a\xFF" "b\xC3") == "a\xEF\xBF\xBD" "b\xEF\xBF\xBD");
+  CHECK(plain_text("a\xFF"
+                   "b\xC3") ==
+        "a\xEF\xBF\xBD"
+        "b\xEF\xBF\xBD");
 }
 
 TEST_CASE("columns count characters, not bytes") {
@@ -38,7 +44,8 @@ TEST_CASE("an address to listen on has a host and a port") {
   CHECK(parse_listen_address("127.0.0.1:8080").port == 8080);
   CHECK(parse_listen_address("[::1]:0").host == "::1");
   CHECK(parse_listen_address("localhost:65535").port == 65'535);
-  for (const std::string wrong : {"", "127.0.0.1", ":8080", "::1", "::1:8080", "[::1]", "[::1]8080", "[::1:8080", "a:", "a:65536", "a:-1", "a:80x"}) {
+  for (const std::string wrong : {"", "127.0.0.1", ":8080", "::1", "::1:8080", "[::1]", "[::1]8080",
+                                  "[::1:8080", "a:", "a:65536", "a:-1", "a:80x"}) {
     CAPTURE(wrong);
     CHECK(error_of([&] { parse_listen_address(wrong); }).code() == ErrorCode::invalid_argument);
   }
@@ -78,14 +85,18 @@ TEST_CASE("a token file is the owner's alone, and never overwritten") {
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0].find("secret") == std::string::npos);
 
-  CHECK(error_of([&] { read_token_file(folder.file("empty", " \n"), warn); }).code() == ErrorCode::invalid_argument);
-  CHECK(error_of([&] { read_token_file(folder.file("two", "a b\n"), warn); }).code() == ErrorCode::invalid_argument);
+  CHECK(error_of([&] { read_token_file(folder.file("empty", " \n"), warn); }).code() ==
+        ErrorCode::invalid_argument);
+  CHECK(error_of([&] { read_token_file(folder.file("two", "a b\n"), warn); }).code() ==
+        ErrorCode::invalid_argument);
   CHECK(error_of([&] { read_token_file(folder.path() / "none", warn); }).code() == ErrorCode::not_found);
 }
 
 TEST_CASE("a log line has time, level and text, in words or as JSON") {
   const parsyn::LogRecord record{parsyn::LogLevel::warning, "a.b", "it \"broke\"\x1b", {{"job", "1"}}};
-  CHECK(log_line(record, LogFormat::text, 1'767'225'600'007) == "2026-01-01T00:00:00.007Z warning it \"broke\"");
-  CHECK(log_line(record, LogFormat::json, 1'767'225'600'007) ==
-        R"({"time":"2026-01-01T00:00:00.007Z","level":"warning","id":"a.b","text":"it \"broke\"\u001b","job":"1"})");
+  CHECK(log_line(record, LogFormat::text, 1'767'225'600'007) ==
+        "2026-01-01T00:00:00.007Z warning it \"broke\"");
+  CHECK(
+      log_line(record, LogFormat::json, 1'767'225'600'007) ==
+      R"({"time":"2026-01-01T00:00:00.007Z","level":"warning","id":"a.b","text":"it \"broke\"\u001b","job":"1"})");
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-WorkerOptions options_for(SmallJob &small, std::shared_ptr<TrainerFactory> factory, const std::string &token) {
+WorkerOptions options_for(SmallJob &small, std::shared_ptr<TrainerFactory> factory,
+                          const std::string &token) {
   WorkerOptions options;
   options.transport = make_in_process_transport(small.coordinator->worker_service(), token);
   options.trainer_factory = std::move(factory);
@@ -58,7 +59,9 @@ TEST_CASE("two workers train a job to its end, and the job says what they did") 
   }
 }
 
-TEST_CASE("the validation loss of a round is what the next round's workers measured, the last by a task of its own") {
+TEST_CASE(
+    "the validation loss of a round is what the next round's workers measured, the last by a task of its "
+    "own") {
   SmallJob small;
   small.dataset = small.coordinator->add_dataset("validated", few_examples(12), few_examples(5)).id;
   const auto factory = std::make_shared<CountingFactory>();
@@ -223,7 +226,8 @@ TEST_CASE("fault 48: ten workers, many short rounds: every round has every worke
   SmallJob small(constant(0), 40);
   const auto factory = std::make_shared<CountingFactory>();
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int i = 0; i < 10; ++i) workers.push_back(std::make_unique<Worker>(options_for(small, factory, new_token(small))));
+  for (int i = 0; i < 10; ++i)
+    workers.push_back(std::make_unique<Worker>(options_for(small, factory, new_token(small))));
   const Id job = small.coordinator->submit(small.config(10, 10, 50)).id;
   const JobStatus status = small.coordinator->wait(job, std::chrono::minutes(2));
   CHECK(status.state == JobState::completed);
