@@ -8,7 +8,7 @@ namespace {
 constexpr double kWidth = 800;
 constexpr double kHeight = 420;
 constexpr double kLeft = 64;    // room for the y axis and its labels
-constexpr double kRight = 150;  // room for the curves' names
+constexpr double kRight = 180;  // room for the curves' names
 constexpr double kTop = 44;
 constexpr double kBottom = 56;
 

@@ -55,6 +55,8 @@ function(parsyn_library name)
   add_library(${name} STATIC)
   add_library(parsyn::${name} ALIAS ${name})
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR}/include)
+  # The contract's headers are C++20, whatever else the host is.
+  target_compile_features(${name} INTERFACE cxx_std_20)
   parsyn_link_layers(${name} ${LIB_LAYERS})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()

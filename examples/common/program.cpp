@@ -11,6 +11,12 @@
 namespace parsyn::programs {
 namespace {
 
+/// What went wrong without its faults, which follow on lines of their own.
+std::string headline(const Error &error) {
+  if (error.faults().empty()) return error.message();
+  return error.message().substr(0, error.message().find(": " + error.faults().front().message)) + ":";
+}
+
 void print_error(const ProgramOptions &options, const Error &error) {
   if (options.json_errors) {
     nlohmann::ordered_json faults = nlohmann::ordered_json::array();
@@ -24,9 +30,10 @@ void print_error(const ProgramOptions &options, const Error &error) {
                  document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
     return;
   }
-  print_message(options.name, error.message());
+  print_message(options.name, headline(error));
   for (const Fault &fault : error.faults()) {
-    const std::string where = fault.field.empty() ? "" : plain_text(fault.field) + ": ";
+    const bool names_field = fault.field.empty() || fault.message.starts_with(fault.field);
+    const std::string where = names_field ? "" : plain_text(fault.field) + ": ";
     std::fprintf(stderr, "  %s%s\n", where.c_str(), plain_text(fault.message).c_str());
   }
 }

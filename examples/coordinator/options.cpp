@@ -1,12 +1,24 @@
 #include "coordinator/options.hpp"
 
+#include "common/listen_address.hpp"
 #include "common/settings.hpp"
+#include "parsyn/error.hpp"
 
 namespace parsyn::programs {
 namespace {
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
+}
+
+/// What is wrong with the address; empty: nothing.
+std::string listen_address_fault(const std::string &text) {
+  try {
+    parse_listen_address(text);
+    return {};
+  } catch (const Error &error) {
+    return error.message();
+  }
 }
 
 double seconds(std::chrono::milliseconds duration) { return std::chrono::duration<double>(duration).count(); }
@@ -32,6 +44,7 @@ std::optional<int> read_options(int argc, const char *const *argv, CoordinatorPr
                          "PARSYN_STATE"));
   with(app.add_option("--listen", options.listen, "Where to listen; port 0 takes a free one")
            ->type_name("HOST:PORT")
+           ->check(CLI::Validator(listen_address_fault, ""))
            ->capture_default_str(),
        "PARSYN_LISTEN");
   with(app.add_option(

@@ -30,6 +30,19 @@ std::string header(const http::HttpClientResponse &response, const std::string &
   return found->second;
 }
 
+/// What a GET would say of the object. A refusal of HEAD has no body: a GET of one byte brings its reason.
+http::HttpClientResponse ask_for_head(RestClient &client, const std::string &path) {
+  try {
+    return client.perform(client.request("HEAD", path));
+  } catch (const Error &error) {
+    if (error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout) throw;
+    http::HttpClientRequest first_byte = client.request("GET", path);
+    first_byte.headers["Range"] = "bytes=0-0";
+    client.perform(first_byte);
+    throw;
+  }
+}
+
 }  // namespace
 
 Downloaded download_model(RestClient &client, const Download &command) {
@@ -37,7 +50,7 @@ Downloaded download_model(RestClient &client, const Download &command) {
   const std::string path = path_of(Resource::job, command.id) + "/model" + query;
 
   // Known before the first byte, so that a file of another object is never gone on with.
-  const http::HttpClientResponse head = client.perform(client.request("HEAD", path));
+  const http::HttpClientResponse head = ask_for_head(client, path);
   const std::string sha256 = header(head, "X-Content-SHA256");
   const auto bytes = system::parse_u64(header(head, "Content-Length"));
   if (sha256.size() < kNamedDigits || sha256.find_first_not_of("0123456789abcdef") != std::string::npos ||

@@ -12,9 +12,12 @@ namespace {
 class Commands {
  public:
   Commands(CLI::App &app, Command &command) : app_(app), command_(command) {
-    app_.require_subcommand(1);
+    // At most: CLI11 would tell a mistyped command only that one is missing.
+    app_.require_subcommand(0, 1);
     app_.fallthrough();  // settings of all commands may also follow the command
   }
+
+  bool is_chosen() const { return chosen_; }
 
   void add_all() {
     add_job_commands();
@@ -30,7 +33,10 @@ class Commands {
     sub = parent.add_subcommand(name, purpose);
     sub->fallthrough();
     auto shared = std::make_shared<Values>(std::move(values));
-    sub->final_callback([this, shared] { command_ = *shared; });
+    sub->final_callback([this, shared] {
+      command_ = *shared;
+      chosen_ = true;
+    });
     return shared;
   }
 
@@ -40,7 +46,7 @@ class Commands {
 
   CLI::App &group(const std::string &name, const std::string &purpose) {
     CLI::App *sub = app_.add_subcommand(name, purpose);
-    sub->require_subcommand(1);
+    sub->require_subcommand(0, 1);
     sub->fallthrough();
     return *sub;
   }
@@ -161,6 +167,7 @@ class Commands {
 
   CLI::App &app_;
   Command &command_;
+  bool chosen_ = false;
 };
 
 }  // namespace
@@ -200,7 +207,10 @@ std::optional<int> read_options(int argc, const char *const *argv, JobProgramOpt
       ->type_name("PATH");
   Commands commands(app, options.command);
   commands.add_all();
-  return settings.parse(argc, argv);
+  if (const auto exit_code = settings.parse(argc, argv)) return exit_code;
+  if (commands.is_chosen()) return std::nullopt;
+  print_message("parsyn-job", "a command is missing; run it with --help for those that there are");
+  return kWrongUsage;
 }
 
 }  // namespace parsyn::programs

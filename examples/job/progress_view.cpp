@@ -33,15 +33,15 @@ std::string bar(const WorkerView &worker) {
   return padded(text, kBarCharacters + 1) + "]";
 }
 
-std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds) {
-  return "round " + std::to_string(round) + "/" + std::to_string(num_rounds);
-}
-
 std::string accuracy_of(const Json &evaluation) {
   return value_at(evaluation, "accuracy").is_null() ? "" : "accuracy=" + number_at(evaluation, "accuracy", 4);
 }
 
 }  // namespace
+
+std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds) {
+  return "round " + std::to_string(round) + "/" + std::to_string(num_rounds);
+}
 
 void JobView::take_document(const Json &job) {
   num_rounds_ = whole_at(job, "num_rounds");

@@ -41,6 +41,8 @@ class JobView {
   std::uint64_t round_ = 0;
 };
 
+/// "round 3/10".
+std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds);
 /// "a  training  [=====>     ]  120/200  4310 examples/s  loss 0.4321", cut to `width` characters.
 /// `name_width`: of the longest name beside it.
 std::string bar_line(const WorkerView &worker, std::size_t name_width, std::size_t width);

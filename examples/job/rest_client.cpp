@@ -66,7 +66,15 @@ http::HttpClientRequest RestClient::request(const std::string &method, const std
 }
 
 http::HttpClientResponse RestClient::perform(const http::HttpClientRequest &request) {
-  http::HttpClientResponse response = client_.perform(request);
+  const auto answer_of = [&] {
+    try {
+      return client_.perform(request);
+    } catch (const Error &error) {
+      if (error.code() != ErrorCode::unavailable) throw;
+      throw Error(error.code(), error.message() + "; is parsyn-coordinator running there? (--coordinator)");
+    }
+  };
+  const http::HttpClientResponse response = answer_of();
   if (response.status / 100 == 2) return response;
   const Error error = wire::error_from_problem(response.status, response.body);
   if (error.code() == ErrorCode::unauthorized) {

@@ -102,6 +102,8 @@ class Watcher {
       for (const auto &[id, worker] : view_.workers())
         name_width = std::max(name_width, character_count(worker.name));
       std::vector<std::string> bars;
+      if (view_.round() > 0 && !view_.workers().empty())
+        bars.push_back(of_rounds(view_.round(), view_.num_rounds()));
       for (const auto &[id, worker] : view_.workers())
         bars.push_back(bar_line(worker, name_width, terminal_.width()));
       terminal_.draw_block(std::move(bars));

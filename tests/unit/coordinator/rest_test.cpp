@@ -140,9 +140,10 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
   CHECK(status.at("workers").at(0).at("worker_id") == 1);
   CHECK(api.get(path + "/losses?round=1").at("items").at(0).at("losses").size() == 3);
   const auto model = api.send("GET", path + "/model");
-  CHECK(model.sha256 == status.at("rounds").at(1).at("model_sha256"));
+  CHECK(model.sha256 == status.at("rounds").at(1).at("model_sha256").get<std::string>());
   CHECK(model.headers.at("X-Content-SHA256") == model.sha256);
-  CHECK(api.send("GET", path + "/model?round=1").sha256 == status.at("rounds").at(0).at("model_sha256"));
+  CHECK(api.send("GET", path + "/model?round=1").sha256 ==
+        status.at("rounds").at(0).at("model_sha256").get<std::string>());
   CHECK(api.send("GET", path + "/model?round=7").status == 404);
   CHECK(api.send("GET", path + "/model?round=x").status == 400);
   CHECK(api.send("GET", path + "/model", "", {{"Range", "bytes=0-7"}}).body == model.body.substr(0, 8));
