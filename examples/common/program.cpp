@@ -1,9 +1,11 @@
 #include "common/program.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "common/plain_text.hpp"
 #include "parsyn/error.hpp"
@@ -42,6 +44,13 @@ void print_error(const ProgramOptions &options, const Error &error) {
 
 void print_message(const std::string &name, const std::string &text) {
   std::fprintf(stderr, "%s: %s\n", name.c_str(), plain_text(text).c_str());
+}
+
+void write_output(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0) {
+    throw Error(ErrorCode::io, "cannot write to standard output: " + std::system_category().message(errno));
+  }
 }
 
 int run_program(const ProgramOptions &options, const std::function<int()> &body) {

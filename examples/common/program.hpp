@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 namespace parsyn::programs {
 
@@ -25,5 +26,9 @@ int run_program(const ProgramOptions &options, const std::function<int()> &body)
 
 /// "NAME: TEXT" on stderr.
 void print_message(const std::string &name, const std::string &text);
+
+/// Writes to stdout at once. Throws Error(io) when nobody reads it any more: while a request runs its thread
+/// gets no SIGPIPE.
+void write_output(std::string_view text);
 
 }  // namespace parsyn::programs

@@ -1,9 +1,9 @@
 #include "job/printing.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "common/plain_text.hpp"
+#include "common/program.hpp"
 #include "job/progress_view.hpp"
 #include "parsyn/error.hpp"
 
@@ -109,8 +109,7 @@ void print_document(const ClientOptions &options, const Json &document, const st
   } else if (options.json) {
     shown = json_line(document) + "\n";
   }
-  std::fwrite(shown.data(), 1, shown.size(), stdout);
-  std::fflush(stdout);
+  write_output(shown);
 }
 
 void print_list(const ClientOptions &options, Resource resource, const std::vector<Json> &items) {
@@ -120,7 +119,7 @@ void print_list(const ClientOptions &options, Resource resource, const std::vect
   }
   std::vector<Row> rows{header_of(resource)};
   for (const Json &item : items) rows.push_back(row_of(resource, item));
-  std::fputs(table(rows).c_str(), stdout);
+  write_output(table(rows));
 }
 
 std::string describe(Resource resource, const Json &document) {

@@ -3,20 +3,16 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
+
+#include "common/program.hpp"
 
 namespace parsyn::programs {
 namespace {
 
 constexpr std::size_t kUsualWidth = 80;
-
-void write(const std::string &text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-}
 
 }  // namespace
 
@@ -41,7 +37,7 @@ std::string Terminal::erase_block() const {
 void Terminal::print(const std::string &line) {
   std::string text = erase_block() + line + "\n";
   for (const std::string &drawn : block_) text += drawn + "\n";
-  write(text);
+  write_output(text);
 }
 
 void Terminal::draw_block(std::vector<std::string> lines) {
@@ -49,11 +45,11 @@ void Terminal::draw_block(std::vector<std::string> lines) {
   std::string text = erase_block();
   for (const std::string &line : lines) text += line + "\n";
   block_ = std::move(lines);
-  write(text);
+  write_output(text);
 }
 
 void Terminal::clear_block() {
-  if (!block_.empty()) write(erase_block());
+  if (!block_.empty()) write_output(erase_block());
   block_.clear();
 }
 

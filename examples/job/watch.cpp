@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <cstdint>
+#include <ctime>
+#include <optional>
 
 #include "common/plain_text.hpp"
 #include "common/program.hpp"
@@ -19,11 +21,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRefreshInterval{1};
 constexpr std::chrono::seconds kProgressLineInterval{5};
-/// The backlog of a stream comes in one go: a pause this long means that it has been told.
+/// The events so far come in one go: a pause this long means that they have been told.
 constexpr std::chrono::milliseconds kBacklogPause{500};
-constexpr std::chrono::seconds kBacklogMax{10};
 
 void print_trouble(const std::string &text) { print_message("parsyn-job", text); }
+
+int exit_code_of(const Json &job) {
+  const std::string state = text_at(job, "state");
+  return state == "completed" || state == "stopped" ? kWorked : kFailed;
+}
 
 class Watcher {
  public:
@@ -49,7 +55,15 @@ class Watcher {
   }
 
   void on_tick() {
-    if (terminal_.can_redraw() && Clock::now() - refreshed_ >= kRefreshInterval) refresh();
+    if (terminal_.can_redraw() && Clock::now() - refreshed_ >= kRefreshInterval) {
+      refreshed_ = Clock::now();
+      try {
+        refresh();
+      } catch (const Error &error) {
+        // Bars that stand still for a moment; the event stream is what tells of a coordinator that is away.
+        if (error.code() != ErrorCode::unavailable && error.code() != ErrorCode::timeout) throw;
+      }
+    }
     show();
   }
 
@@ -65,7 +79,7 @@ class Watcher {
     terminal_.print("job " + std::to_string(id_) + " is " + state + ": " + text_at(job_, "reason"));
     const std::string last = final_line(job_);
     if (!last.empty()) terminal_.print(last);
-    return state == "completed" || state == "stopped" ? kWorked : kFailed;
+    return exit_code_of(job_);
   }
 
   void interrupted() {
@@ -122,22 +136,29 @@ class Watcher {
   Clock::time_point told_ = Clock::now();
 };
 
-int exit_code_of(const Json &job) {
-  const std::string state = text_at(job, "state");
-  return state == "completed" || state == "stopped" ? kWorked : kFailed;
-}
-
 void print_event(const StreamEvent &event, bool json) {
   if (json) {
     // One line as it came; the stream cannot hold a line feed in it.
-    std::printf("%s\n", plain_text(event.data).c_str());
-  } else {
-    const Json document = Json::parse(event.data, nullptr, false);
-    if (document.is_discarded()) return;
-    std::printf("%s  %s  %s\n", plain_text(event.id).c_str(), padded(plain_text(event.type), 16).c_str(),
-                text_at(document, "text").c_str());
+    return write_output(plain_text(event.data) + "\n");
   }
-  std::fflush(stdout);
+  const Json document = Json::parse(event.data, nullptr, false);
+  if (document.is_discarded()) return;
+  write_output(plain_text(event.id) + "  " + padded(plain_text(event.type), 16) + "  " +
+               text_at(document, "text") + "\n");
+}
+
+/// When the coordinator answered, by its own clock, in milliseconds since 1970; its Date header counts whole
+/// seconds.
+std::int64_t time_of(const http::HttpClientResponse &response) {
+  const auto date = response.headers.find("Date");
+  std::tm parts{};
+  if (date == response.headers.end() ||
+      ::strptime(date->second.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts) == nullptr) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+  return (static_cast<std::int64_t>(::timegm(&parts)) + 1) * 1000;
 }
 
 /// Runs `body`; a signal interrupts the client. Nothing: it was interrupted.
@@ -159,6 +180,7 @@ int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id
   int signal = 0;
   if (options.json) {
     const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
+      client.get(path_of(Resource::job, id));  // nothing is tried again for a coordinator that is not there
       follow_events(client, {id, [](const StreamEvent &event) { print_event(event, true); },
                              [&] { return signals.received() == 0; }, print_trouble});
       return exit_code_of(client.get(path_of(Resource::job, id)));
@@ -187,18 +209,26 @@ int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id
 int print_events(RestClient &client, const ClientOptions &options, const Events &command) {
   int signal = 0;
   const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
-    const auto started = Clock::now();
-    auto last = started;
+    // Nothing is tried again for a coordinator that is not there.
+    const auto answer = client.perform(client.request("GET", path_of(Resource::job, command.id)));
+    const std::int64_t asked_ms = time_of(answer);
+    bool told = false;
+    std::optional<Clock::time_point> last;
     FollowOptions follow;
     follow.job = command.id;
     follow.on_event = [&](const StreamEvent &event) {
       last = Clock::now();
+      if (!command.follow) {
+        const Json document = Json::parse(event.data, nullptr, false);
+        told = told || (!document.is_discarded() &&
+                        static_cast<std::int64_t>(whole_at(document, "time_ms")) > asked_ms);
+        if (told) return;
+      }
       print_event(event, options.json);
     };
     follow.on_tick = [&] {
       if (signals.received() != 0) return false;
-      const auto now = Clock::now();
-      return command.follow || (now - last < kBacklogPause && now - started < kBacklogMax);
+      return command.follow || (!told && (!last || Clock::now() - *last < kBacklogPause));
     };
     follow.on_trouble = print_trouble;
     follow_events(client, follow);

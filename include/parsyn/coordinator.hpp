@@ -11,7 +11,8 @@
 // Thread-safety: every method may be called from any thread. Callbacks run with no lock held and may call the
 // coordinator. No global state: several coordinators in one process are independent.
 // Lifetime: stop() and destruction return within limits::kStopBound, with requests in flight; afterwards
-// every call throws Error(cancelled). A stopped coordinator leaves its jobs as they are.
+// every call that would change something throws Error(cancelled). A stopped coordinator leaves its jobs as
+// they are. Callbacks may still run until it is destroyed; destroy it from none of them.
 #pragma once
 
 #include <chrono>
@@ -108,7 +109,8 @@ class Coordinator {
   virtual JobStatus submit(const JobConfig &config, const std::string &idempotency_key = {}) = 0;
   virtual JobStatus job(Id id) const = 0;
   virtual JobState job_state(Id id) const = 0;
-  /// Jobs with a greater id, in id order, at most `count_max`.
+  /// Jobs with a greater id, in id order, at most `count_max`; without their rounds and workers, which job()
+  /// has.
   virtual std::vector<JobStatus> jobs(Id after = 0, std::size_t count_max = SIZE_MAX) const = 0;
   /// Ends the job after the current round and keeps the last global model. Throws Error(conflict) when it has
   /// ended.

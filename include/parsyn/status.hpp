@@ -75,7 +75,7 @@ struct WorkerProgress {
   std::uint64_t steps = 0;
   double examples_per_second = 0;
   std::optional<double> last_loss;
-  std::optional<std::uint32_t> partition;  ///< Constant within a job.
+  std::optional<std::uint32_t> partition;  ///< Constant within a job where workers are selected by id.
   std::uint64_t num_examples = 0;
 };
 

@@ -47,6 +47,7 @@ CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options)
 
 CoordinatorImpl::~CoordinatorImpl() {
   stop();
+  loop_->end_callbacks();  // they post to the pool
   pool_.reset();
   loop_.reset();
 }
@@ -72,17 +73,18 @@ void CoordinatorImpl::on_time(Time now, Batch &batch) {
     end_session(worker, batch);
   }
   sessions_.release_polls(now, batch.effects);
-  for (auto &[id, entry] : jobs_) {
-    if (entry->wake_at && *entry->wake_at <= now) {
-      entry->wake_at.reset();
-      step(*entry, core::Tick{}, batch);
+  for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
+    JobEntry &entry = *(next++)->second;  // step() takes out a job that ends
+    if (entry.wake_at && *entry.wake_at <= now) {
+      entry.wake_at.reset();
+      step(entry, core::Tick{}, batch);
     }
   }
 }
 
 std::optional<Time> CoordinatorImpl::next_wake() const {
   std::optional<Time> next = sessions_.next_wake();
-  for (const auto &[id, entry] : jobs_) {
+  for (const auto &[id, entry] : open_jobs_) {
     if (entry->wake_at && (!next || *entry->wake_at < *next)) next = entry->wake_at;
   }
   return next;

@@ -107,6 +107,8 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   JobEntry &find_job(Id id);
   const JobEntry &find_job(Id id) const;
   JobStatus status_of(const JobEntry &entry) const;
+  /// Without rounds and workers: its cost does not grow with the job.
+  JobStatus summary_of(const JobEntry &entry) const;
   void fill_progress(const JobEntry &entry, JobStatus &status) const;
   WorkerInfo info_of(const RegisteredWorker &worker) const;
   core::WorkerProfile profile_of(Id worker, const Session &session) const;
@@ -121,13 +123,15 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   void on_time(Time now, Batch &batch);
   std::optional<Time> next_wake() const;
   ReportReceipt take_report(Id worker, const Report &report, Batch &batch);
-  void note_progress(Id worker, Session &session, const TaskProgress &progress, Batch &batch);
+  void note_progress(Id worker, Session &session, const Task &task, TaskProgress progress, Batch &batch);
 
   // Started after a batch is committed; run on pool_, without mutex_, and come back as commands.
   void start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch);
   void start_check(JobEntry &entry, Id worker, Batch &batch);
   void start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch);
   void start_clean_up(const std::string &prefix, Batch &batch);
+  void clean_up(const std::string &prefix) const;
+  void discard(const JobEntry &entry, const core::RoundAttempt &over, Batch &batch);
   void work_later(Batch &batch, std::function<void()> work);
   /// For work on pool_: changes the job, unless the coordinator is stopping.
   void step_later(Id job, core::JobEvent event, std::function<void(JobEntry &)> before = {});
@@ -152,6 +156,7 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::map<Id, DatasetInfo> datasets_;
   std::map<Id, ModelInfo> models_;
   std::map<Id, std::unique_ptr<JobEntry>> jobs_;
+  std::map<Id, JobEntry *> open_jobs_;  // those that have not ended: the only ones that events concern
   std::map<std::string, Id> job_by_idempotency_key_;
   Sessions sessions_;
   std::uint64_t last_task_ = 0;
@@ -160,6 +165,9 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<system::ThreadPool> pool_;
 };
+
+/// Of a report's entry in the journal.
+std::string report_key(const JobEntry &entry, const core::RoundAttempt &attempt, Id worker);
 
 /// Wall clock, for people: milliseconds since 1970.
 std::int64_t wall_clock_ms();

@@ -116,6 +116,7 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
     const Id id = kept.job.setup().id;
     if (!kept.idempotency_key.empty()) job_by_idempotency_key_[kept.idempotency_key] = id;
     jobs_[id] = std::move(*handed);
+    open_jobs_[id] = &kept;
     std::vector<core::WorkerProfile> live;
     for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
     batch.writes.push_back(
@@ -139,7 +140,7 @@ std::vector<JobStatus> CoordinatorImpl::jobs(Id after, std::size_t count_max) co
   const std::lock_guard lock(mutex_);
   std::vector<JobStatus> page;
   for (auto entry = jobs_.upper_bound(after); entry != jobs_.end() && page.size() < count_max; ++entry) {
-    page.push_back(status_of(*entry->second));
+    page.push_back(summary_of(*entry->second));
   }
   return page;
 }
@@ -169,7 +170,9 @@ JobStatus CoordinatorImpl::cancel_job(Id id) {
 }
 
 JobStatus CoordinatorImpl::wait(Id id, std::chrono::milliseconds timeout) const {
-  const auto until = std::chrono::steady_clock::now() + timeout;
+  // Longer than anyone waits, and short enough to add to a point in time.
+  const auto until =
+      std::chrono::steady_clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::years(1)));
   std::unique_lock lock(mutex_);
   const JobEntry &entry = find_job(id);
   job_changed_.wait_until(lock, until, [&] { return stopping_ || is_terminal(entry.job.state()); });
@@ -212,6 +215,13 @@ std::vector<LossSeries> CoordinatorImpl::losses(Id id, std::optional<std::uint32
 }
 
 JobStatus CoordinatorImpl::status_of(const JobEntry &entry) const {
+  JobStatus status = summary_of(entry);
+  status.rounds = entry.job.records();
+  fill_progress(entry, status);
+  return status;
+}
+
+JobStatus CoordinatorImpl::summary_of(const JobEntry &entry) const {
   const core::Job &job = entry.job;
   JobStatus status;
   status.id = job.setup().id;
@@ -233,8 +243,6 @@ JobStatus CoordinatorImpl::status_of(const JobEntry &entry) const {
   status.initial = job.initial();
   status.best_round = job.best_round();
   status.final_validation = job.final_validation();
-  status.rounds = job.records();
-  fill_progress(entry, status);
   return status;
 }
 

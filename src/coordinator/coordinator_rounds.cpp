@@ -27,16 +27,22 @@ void CoordinatorImpl::step(JobEntry &entry, const core::JobEvent &event, Batch &
 }
 
 void CoordinatorImpl::step_all(const core::JobEvent &event, Batch &batch) {
-  for (auto &[id, entry] : jobs_) step(*entry, event, batch);
+  for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
+    JobEntry &entry = *(next++)->second;  // step() takes out a job that ends
+    step(entry, event, batch);
+  }
 }
 
 void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &batch) {
   const Id id = entry.job.setup().id;
   entry.wake_at = actions.wake_at;
   if (entry.job.state() == JobState::running && !entry.started_ms) entry.started_ms = wall_clock_ms();
-  if (actions.ended) entry.ended_ms = wall_clock_ms();
+  if (actions.ended) {
+    entry.ended_ms = wall_clock_ms();
+    open_jobs_.erase(id);
+  }
   if (actions.changed) {
-    batch.writes.push_back({"jobs", std::to_string(id), wire::job_summary_json(status_of(entry))});
+    batch.writes.push_back({"jobs", std::to_string(id), wire::job_summary_json(summary_of(entry))});
   }
   for (core::Notice &notice : actions.notices) publish(entry, std::move(notice), batch);
 
@@ -50,8 +56,9 @@ void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &ba
   for (const Id worker : actions.check) start_check(entry, worker, batch);
   if (!actions.aggregate.empty()) start_aggregation(entry, std::move(actions.aggregate), batch);
   for (const Invitation &invitation : actions.evaluate) ask_for_evaluation(entry, invitation, batch);
+  if (actions.discard) discard(entry, *actions.discard, batch);
   if (actions.ended) {
-    start_clean_up("jobs/" + std::to_string(id) + "/partitions/", batch);
+    start_clean_up(partitions_folder(id), batch);
     if (entry.job.attempt() > 0)
       start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
   }
@@ -121,12 +128,19 @@ void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, B
                      seed = setup.config.seed.value_or(0)] {
     try {
       std::vector<std::uint64_t> examples;
+      const InterruptibleSource source(options_.store->open(train_key(dataset)), stopping_);
       auto stored =
-          store_partitions(*options_.store, dataset, job, count, *make_partitioner(config), seed, examples);
+          store_partitions(*options_.store, source, job, count, *make_partitioner(config), seed, examples);
       step_later(job, core::PartitionsMade{std::move(examples)},
                  [stored = std::move(stored)](JobEntry &made) { made.partitions = stored; });
-    } catch (const Error &error) {
-      step_later(job, core::DriverFailed{"the data could not be divided: " + error.message()});
+    } catch (const std::exception &error) {
+      if (!stopping_)
+        step_later(job, core::DriverFailed{std::string("the data could not be divided: ") + error.what()});
+    }
+    // A job that ended meanwhile has cleaned up before these objects were there.
+    try {
+      if (is_terminal(job_state(job))) clean_up(partitions_folder(job));
+    } catch (const Error &) {
     }
   });
 }
@@ -147,9 +161,9 @@ void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
         system::PoolExecutor executor(*pool_);
         verdict.refusal = why_update_is_refused(source, *specs, executor);
       }
-    } catch (const Error &error) {
+    } catch (const std::exception &error) {
       if (stopping_) return;
-      verdict.refusal = "the stored update could not be read: " + error.message();
+      verdict.refusal = std::string("the stored update could not be read: ") + error.what();
     }
     step_later(job, verdict);
   });
@@ -168,6 +182,11 @@ void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSumma
       for (const ReportSummary &report : reports) {
         const std::string key =
             update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
+        // What was checked is what counts: an upload that was under way may have replaced it since.
+        if (options_.store->stat(key).sha256 != report.sha256) {
+          throw Error(ErrorCode::corrupt_data, "the update of worker " + std::to_string(report.worker) +
+                                                   " is not the one that was checked any more");
+        }
         sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
         updates.push_back({report.worker, report.num_examples, sources.back().get()});
       }
@@ -178,36 +197,35 @@ void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSumma
       averaged.key = stored.key;
       averaged.sha256 = stored.sha256;
       averaged.bytes = stored.bytes;
-    } catch (const Error &error) {
+    } catch (const std::exception &error) {
       if (stopping_) return;
-      averaged.failure = error.message();
+      averaged.failure = error.what();
     }
     const bool succeeded = averaged.failure.empty();
     step_later(job, averaged, [succeeded, stored](JobEntry &done) {
       if (succeeded && !is_terminal(done.job.state())) done.global = stored;
     });
-    // What the round consumed is not needed again.
-    for (const ReportSummary &report : reports) {
-      try {
-        options_.store->remove(
-            update_key(job, averaged.round, averaged.attempt, report.worker, report.lease));
-      } catch (const Error &error) {
-        log_now(LogLevel::warning, "store.remove",
-                "a consumed update could not be removed: " + error.message());
-      }
-    }
   });
 }
 
+void CoordinatorImpl::discard(const JobEntry &entry, const core::RoundAttempt &over, Batch &batch) {
+  for (const Contribution &contribution : entry.job.records().back().contributions) {
+    batch.writes.push_back({"reports", report_key(entry, over, contribution.worker_id), {}});
+  }
+  start_clean_up(update_folder(entry.job.setup().id, over.round, over.attempt), batch);
+}
+
 void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {
-  work_later(batch, [this, prefix] {
-    try {
-      for (const std::string &key : options_.store->list(prefix)) options_.store->remove(key);
-    } catch (const Error &error) {
-      log_now(LogLevel::warning, "store.remove",
-              "objects below " + prefix + " could not be removed: " + error.message());
-    }
-  });
+  work_later(batch, [this, prefix] { clean_up(prefix); });
+}
+
+void CoordinatorImpl::clean_up(const std::string &prefix) const {
+  try {
+    for (const std::string &key : options_.store->list(prefix)) options_.store->remove(key);
+  } catch (const std::exception &error) {
+    log_now(LogLevel::warning, "store.remove",
+            "objects below " + prefix + " could not be removed: " + error.what());
+  }
 }
 
 }  // namespace parsyn::coordinator

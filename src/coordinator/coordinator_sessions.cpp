@@ -7,6 +7,11 @@
 
 namespace parsyn::coordinator {
 
+std::string report_key(const JobEntry &entry, const core::RoundAttempt &attempt, Id worker) {
+  return std::to_string(entry.job.setup().id) + "/" + std::to_string(attempt.round) + "/" +
+         std::to_string(attempt.attempt) + "/" + std::to_string(worker);
+}
+
 Id CoordinatorImpl::authenticate(std::string_view token) {
   const std::string hash = system::sha256_hex(token);
   const std::lock_guard lock(mutex_);
@@ -86,6 +91,8 @@ void CoordinatorImpl::end_session(Id worker, Batch &batch) {
 void CoordinatorImpl::next_task(Id worker, const TaskPoll &poll,
                                 std::function<void(std::optional<Task>)> answer) {
   loop_->call<bool>([this, worker, poll, answer = std::move(answer)](Batch &batch) {
+    // Parked now, it would never be answered.
+    if (stopping_) throw Error(ErrorCode::cancelled, "the coordinator has been stopped");
     Session &session = sessions_.live(worker, poll.lease);
     const Time now = Loop::now();
     session.expires = now + options_.lease_duration;
@@ -104,16 +111,25 @@ HeartbeatAnswer CoordinatorImpl::heartbeat(Id worker, const Heartbeat &heartbeat
     HeartbeatAnswer answer;
     if (!heartbeat.progress) return answer;
     // Whatever is not outstanding any more has been reported, withdrawn, or belongs to a job that has ended.
-    if (Sessions::find_task(session, heartbeat.progress->task_id) == nullptr) {
+    const Task *task = Sessions::find_task(session, heartbeat.progress->task_id);
+    if (task == nullptr) {
       answer.cancelled_tasks.push_back(heartbeat.progress->task_id);
     } else {
-      note_progress(worker, session, *heartbeat.progress, batch);
+      note_progress(worker, session, *task, *heartbeat.progress, batch);
     }
     return answer;
   });
 }
 
-void CoordinatorImpl::note_progress(Id worker, Session &session, const TaskProgress &progress, Batch &batch) {
+void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &task, TaskProgress progress,
+                                    Batch &batch) {
+  // Of the task's own job, round and steps only, whatever the worker says.
+  if (progress.job_id != task.job_id || progress.round != task.round) return;
+  progress.steps = std::min(progress.steps, task.steps);
+  progress.step = std::min(progress.step, task.steps);
+  const std::uint64_t losses_max =
+      progress.first_loss_step > task.steps ? 0 : task.steps - progress.first_loss_step + 1;
+  if (progress.losses.size() > losses_max) progress.losses.resize(losses_max);
   session.progress = progress;
   session.progress->losses.clear();
   const auto found = jobs_.find(progress.job_id);
@@ -179,7 +195,9 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   }
   // An evaluation that comes when another worker's was first: nothing is wrong with it, and nothing is done
   // with it.
-  const bool late_evaluation = !task && report.key.empty() && report.failure.empty();
+  const bool live = session != nullptr && session->lease == report.lease;
+  const bool evaluated = entry.job.state() == JobState::evaluating || is_terminal(entry.job.state());
+  const bool late_evaluation = !task && live && evaluated && report.key.empty() && report.failure.empty();
   if (late_evaluation) return accepted();
   if (!report.failure.empty()) {
     if (task) step(entry, core::TaskFailed{worker, report.lease, report.round, report.failure}, batch);
@@ -199,16 +217,13 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
     core::JobActions actions = entry.job.step(reported, Loop::now());
     answer = actions.answer.value_or(ReportAnswer{});
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
-      batch.writes.push_back({"reports",
-                              std::to_string(report.job_id) + "/" + std::to_string(report.round) + "/" +
-                                  std::to_string(entry.job.attempt()) + "/" + std::to_string(worker),
+      batch.writes.push_back({"reports", report_key(entry, {entry.job.round(), entry.job.attempt()}, worker),
                               wire::encode(report)});
     }
     apply(entry, std::move(actions), batch);
   } else {
-    // No such task is outstanding: what a copy of the job answers tells whether this is a repeat or too late.
-    core::Job probe = entry.job;
-    answer = probe.step(reported, Loop::now()).answer.value_or(ReportAnswer{});
+    // No such task is outstanding: a repeat, or too late.
+    answer = entry.job.answer_to(reported.report, Loop::now());
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
       answer = {ReportAnswer::Verdict::refused, "task_over",
                 "the task of this report is over: ask for a new task"};

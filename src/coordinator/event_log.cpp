@@ -21,6 +21,8 @@ std::vector<Event> EventLog::after(std::uint64_t sequence, std::size_t count_max
 
 std::shared_ptr<void> EventLog::subscribe(std::function<void()> notify) {
   auto subscription = std::make_shared<Subscription>(std::move(notify));
+  // Nothing is published any more for a job that has ended: those that are gone are taken out here too.
+  std::erase_if(subscribers_, [](const auto &entry) { return entry.expired(); });
   subscribers_.push_back(subscription);
   // The handle owns the subscription and silences it on the way out.
   return {subscription.get(), [subscription](void *) { subscription->end(); }};

@@ -71,7 +71,15 @@ void Loop::turn(std::deque<Command> commands) {
     batch.effects.clear();
   }
   for (const auto &reply : batch.replies) reply(journal_failure_);
-  for (auto &effect : batch.effects) callbacks_.post(std::move(effect));
+  for (auto &effect : batch.effects) {
+    callbacks_->post([effect = std::move(effect)] {
+      try {
+        effect();
+      } catch (...) {
+        // A host's callback that throws has no one to tell, and must not end the process.
+      }
+    });
+  }
 }
 
 }  // namespace parsyn::coordinator

@@ -81,8 +81,10 @@ class Loop {
     return future.get();
   }
 
-  /// Runs what is queued, then ends. Idempotent; not from a callback.
+  /// Runs what is queued, then ends. Idempotent.
   void stop();
+  /// After stop(): returns when every effect has run. Not from a callback.
+  void end_callbacks() { callbacks_.reset(); }
 
  private:
   void run();
@@ -91,7 +93,8 @@ class Loop {
   Journal &journal_;
   std::mutex &state_;
   Hooks hooks_;
-  system::ThreadPool callbacks_{1};  // one thread keeps the order of effects
+  // One thread keeps the order of effects.
+  std::unique_ptr<system::ThreadPool> callbacks_ = std::make_unique<system::ThreadPool>(1);
 
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -28,7 +28,6 @@ Session &Sessions::open(Id worker, const SessionRequest &request, Time expires, 
   session.expires = expires;
   session.capabilities = request.capabilities;
   session.local_datasets = request.local_datasets;
-  ended_.erase(worker);
   return sessions_[worker] = std::move(session);
 }
 
@@ -36,7 +35,6 @@ void Sessions::end(Id worker, Effects &effects) {
   const auto found = sessions_.find(worker);
   if (found == sessions_.end()) return;
   answer_parked(found->second, std::nullopt, effects);
-  ended_[worker] = found->second.lease;
   sessions_.erase(found);
 }
 

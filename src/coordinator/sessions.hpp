@@ -62,7 +62,6 @@ class Sessions {
  private:
   std::uint64_t last_lease_ = 0;
   std::map<Id, Session> sessions_;
-  std::map<Id, std::uint64_t> ended_;  // the last lease that each worker's ended session had
 };
 
 }  // namespace parsyn::coordinator

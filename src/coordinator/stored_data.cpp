@@ -94,8 +94,9 @@ std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id wo
   return update_folder(job, round, attempt) + "worker-" + std::to_string(worker) + "-lease-" +
          std::to_string(lease) + ".safetensors";
 }
+std::string partitions_folder(Id job) { return job_folder(job) + "/partitions/"; }
 std::string partition_key(Id job, std::uint32_t partition) {
-  return job_folder(job) + "/partitions/" + std::to_string(partition) + ".safetensors";
+  return partitions_folder(job) + std::to_string(partition) + ".safetensors";
 }
 
 ObjectInfo store_state(ObjectStore &store, const std::string &key, const StateDict &state) {
@@ -124,25 +125,24 @@ std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config) 
               "there is no partitioner named " + config.kind + " (even, dirichlet, shards)");
 }
 
-std::vector<ObjectInfo> store_partitions(ObjectStore &store, Id dataset, Id job, std::uint32_t count,
-                                         const Partitioner &partitioner, std::uint64_t seed,
-                                         std::vector<std::uint64_t> &examples_of_each) {
-  const auto source = store.open(train_key(dataset));
-  const SafetensorsHeader header = read_safetensors_header(*source);
+std::vector<ObjectInfo> store_partitions(ObjectStore &store, const ByteSource &source, Id job,
+                                         std::uint32_t count, const Partitioner &partitioner,
+                                         std::uint64_t seed, std::vector<std::uint64_t> &examples_of_each) {
+  const SafetensorsHeader header = read_safetensors_header(source);
   std::vector<std::int64_t> labels;
   PartitionRequest request{.num_examples = header.find("x")->spec.shape.at(0),
                            .num_partitions = count,
                            .seed = seed,
                            .labels = {}};
   if (partitioner.name() != "even") {
-    labels = read_labels(*source, header);
+    labels = read_labels(source, header);
     request.labels = labels;
   }
   std::vector<ObjectInfo> stored;
   const Partitions partitions = partitioner.partition(request);
   for (std::uint32_t i = 0; i < partitions.size(); ++i) {
     examples_of_each.push_back(partitions[i].size());
-    stored.push_back(store_rows(store, partition_key(job, i), *source, header, partitions[i]));
+    stored.push_back(store_rows(store, partition_key(job, i), source, header, partitions[i]));
   }
   return stored;
 }

@@ -24,6 +24,7 @@ std::string model_module_key(Id model);
 std::string global_key(Id job, std::uint32_t round, std::uint32_t attempt);
 std::string update_folder(Id job, std::uint32_t round, std::uint32_t attempt);
 std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id worker, std::uint64_t lease);
+std::string partitions_folder(Id job);
 std::string partition_key(Id job, std::uint32_t partition);
 
 ObjectInfo store_state(ObjectStore &store, const std::string &key, const StateDict &state);
@@ -33,10 +34,10 @@ ObjectInfo copy_object(ObjectStore &store, const std::string &from, const std::s
 /// The partitioner that a job's configuration names.
 std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config);
 
-/// Divides the stored training examples into `count` partitions and stores each; examples of each are
+/// Divides the training examples in `source` into `count` partitions and stores each; examples of each are
 /// returned. Rows are copied one by one: memory does not grow with the dataset.
-std::vector<ObjectInfo> store_partitions(ObjectStore &store, Id dataset, Id job, std::uint32_t count,
-                                         const Partitioner &partitioner, std::uint64_t seed,
-                                         std::vector<std::uint64_t> &examples_of_each);
+std::vector<ObjectInfo> store_partitions(ObjectStore &store, const ByteSource &source, Id job,
+                                         std::uint32_t count, const Partitioner &partitioner,
+                                         std::uint64_t seed, std::vector<std::uint64_t> &examples_of_each);
 
 }  // namespace parsyn::coordinator

@@ -76,8 +76,15 @@ void Job::on(const WorkerOnline &event, Time now, JobActions &actions) {
   if (is_terminal(state_)) return;
   if (!take_seat(event.worker, now)) return;
   const Id id = event.worker.id;
-  if (!seats_[id].not_eligible.empty()) return;
   if (state_ == JobState::waiting) return try_to_open(now, actions);
+  if (!seats_[id].not_eligible.empty()) {
+    // It came back as one that cannot do the job: the round must not wait for what its old session began.
+    if (state_ == JobState::running) {
+      drive_round(WorkerLost{id}, now, actions);
+      give_on_partitions(now, actions);
+    }
+    return;
+  }
   if (state_ == JobState::evaluating) {
     if (seats_[id].contributed_ever) {
       evaluators_[id].clear();
@@ -98,6 +105,10 @@ void Job::on(const WorkerOffline &event, Time now, JobActions &actions) {
     give_on_partitions(now, actions);
   } else if (state_ == JobState::waiting) {
     try_to_open(now, actions);
+  } else if (state_ == JobState::evaluating) {
+    const bool expects_one = std::ranges::any_of(
+        evaluators_, [&](const auto &entry) { return entry.second.empty() && seats_[entry.first].live; });
+    if (!expects_one) ask_to_evaluate(&Seat::contributed_ever, actions);
   }
 }
 
@@ -107,9 +118,24 @@ void Job::on(const TaskFailed &event, Time now, JobActions &actions) {
 }
 
 void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
-  const ReportSummary &report = event.report;
-  const auto refuse = [&](std::string code, std::string reason) {
-    actions.answer = ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
+  actions.answer = why_refused(event.report);
+  if (actions.answer) return;
+  drive_round(ReportArrived{event.report}, now, actions);
+  if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
+    reports_[event.report.worker] = event;
+    actions.changed = true;
+  }
+}
+
+ReportAnswer Job::answer_to(const ReportSummary &report, Time now) const {
+  if (auto refusal = why_refused(report)) return *refusal;
+  Round copy = *current_;
+  return copy.step(ReportArrived{report}, now).answer.value_or(ReportAnswer{});
+}
+
+std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const {
+  const auto refuse = [](std::string code, std::string reason) {
+    return ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
   };
   if (is_terminal(state_)) {
     return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " +
@@ -117,9 +143,10 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
                                    ": drop the update and ask for a new task");
   }
   if (!current_ || state_ != JobState::running) {
-    return refuse("wrong_round", "no round is open; the next one is round " +
-                                     std::to_string(std::max(1U, std::min(round_ + 1, num_rounds_))) +
-                                     ": ask for a new task");
+    const bool tried_again = !records_.empty() && !records_.back().succeeded;
+    const std::uint32_t next = std::clamp(tried_again ? round_ : round_ + 1, 1U, num_rounds_);
+    return refuse("wrong_round",
+                  "no round is open; the next one is round " + std::to_string(next) + ": ask for a new task");
   }
   const bool ours = seats_.contains(report.worker) && report.round == round_;
   if (ours && setup_.local_data && report.num_examples > setup_.examples_per_worker_max) {
@@ -134,11 +161,7 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
                                         std::to_string(examples_of(report.worker)) +
                                         ": ask for the task again");
   }
-  drive_round(ReportArrived{report}, now, actions);
-  if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
-    reports_[report.worker] = event;
-    actions.changed = true;
-  }
+  return std::nullopt;
 }
 
 void Job::on(const UpdateVerdict &event, Time now, JobActions &actions) {
@@ -176,11 +199,14 @@ void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   if (state_ != JobState::evaluating || !evaluators_.contains(event.worker)) return;
   if (event.evaluation) {
     records_.back().validation = event.evaluation;
-    say(actions, "validation",
-        "the final model has validation loss " + std::to_string(event.evaluation->loss),
-        {{"round", static_cast<std::int64_t>(records_.back().round)},
-         {"loss", event.evaluation->loss},
-         {"accuracy", event.evaluation->accuracy.value_or(0)}});
+    std::vector<std::pair<std::string, EventValue>> fields{
+        {"round", static_cast<std::int64_t>(records_.back().round)}, {"loss", event.evaluation->loss}};
+    std::string text = "the final model has validation loss " + std::to_string(event.evaluation->loss);
+    if (event.evaluation->accuracy) {
+      fields.emplace_back("accuracy", *event.evaluation->accuracy);
+      text += " and accuracy " + std::to_string(*event.evaluation->accuracy);
+    }
+    say(actions, "validation", std::move(text), std::move(fields));
     return end(final_state_, final_reason_, actions);
   }
   evaluators_[event.worker] = event.failure.empty() ? "no answer" : event.failure;
@@ -204,13 +230,15 @@ void Job::on(const Tick &, Time now, JobActions &actions) {
 bool Job::take_seat(const WorkerProfile &profile, Time now) {
   if (!is_selected(setup_.config, profile)) return false;
   Seat &seat = seats_[profile.id];
-  if (!seat.live) last_join_ = now;
+  const bool could_take_part = seat.live && seat.not_eligible.empty();
   seat.profile = profile;
   seat.live = true;
   seat.not_eligible = why_not_eligible(setup_, profile);
   if (seat.not_eligible.empty() && setup_.local_data && examples_of(profile.id) == 0) {
     seat.not_eligible = "it has no examples of " + setup_.dataset_name;
   }
+  // One that cannot take part holds nobody up, however often it comes.
+  if (!could_take_part && seat.not_eligible.empty()) last_join_ = now;
   return true;
 }
 

@@ -113,6 +113,12 @@ struct Notice {
   std::vector<std::pair<std::string, EventValue>> fields;
 };
 
+/// One try at a round.
+struct RoundAttempt {
+  std::uint32_t round = 0;
+  std::uint32_t attempt = 0;
+};
+
 /// Work to do, in this order: journal what changed, answer, publish notices, then start the work.
 struct JobActions {
   bool changed = false;  ///< State worth journaling has changed.
@@ -123,6 +129,7 @@ struct JobActions {
   std::vector<JobInvitation> invite;             ///< Train round(), attempt().
   std::vector<Id> check;                         ///< Validate these updates of round(), attempt().
   std::vector<ReportSummary> aggregate;          ///< Not empty: average these.
+  std::optional<RoundAttempt> discard;  ///< It is over: its reports and updates are not needed again.
   std::vector<Invitation> evaluate;  ///< Evaluate the last global model on these, the first answer is enough.
   bool ended = false;                ///< The job has reached a terminal state.
   std::optional<Time> wake_at;
@@ -135,6 +142,8 @@ class Job {
   /// The first step: takes in who is live.
   JobActions start(const std::vector<WorkerProfile> &live, Time now);
   JobActions step(const JobEvent &event, Time now);
+  /// What this report would be answered now; nothing changes.
+  ReportAnswer answer_to(const ReportSummary &report, Time now) const;
 
   const JobSetup &setup() const { return setup_; }
   JobState state() const { return state_; }
@@ -180,6 +189,8 @@ class Job {
   void on(const DriverFailed &event, Time now, JobActions &actions);
   void on(const Tick &event, Time now, JobActions &actions);
 
+  /// Nothing: the open round decides.
+  std::optional<ReportAnswer> why_refused(const ReportSummary &report) const;
   /// False: the worker is not selected, and of no interest.
   bool take_seat(const WorkerProfile &profile, Time now);
   JobActions &with_wake(JobActions &actions) const;
@@ -197,6 +208,8 @@ class Job {
   std::uint32_t rounds_without_improvement(double min_delta) const;
   void say_how_data_is_spread(JobActions &actions);
   void finish_training(JobState state, std::string reason, Time now, JobActions &actions);
+  /// Those live workers that took part and have not been asked yet.
+  void ask_to_evaluate(bool Seat::*took_part, JobActions &actions);
   void end(JobState state, std::string reason, JobActions &actions);
   void say(JobActions &actions, std::string type, std::string text,
            std::vector<std::pair<std::string, EventValue>> fields = {}) const;

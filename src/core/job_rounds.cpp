@@ -11,24 +11,26 @@ namespace {
 
 constexpr std::uint32_t kAdviseAfterRounds = 5;
 
-/// Mean of evaluations, weighted by examples, in the order given.
-std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations) {
+/// Mean of evaluations, weighted by examples, in the order given. None weighs more than the validation set
+/// has examples, whatever a worker states.
+std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations, std::uint64_t examples_max) {
   Evaluation mean;
   double loss = 0;
   double accuracy = 0;
   bool all_have_accuracy = true;
   for (const Evaluation &evaluation : evaluations) {
-    const auto weight = static_cast<double>(evaluation.num_examples);
+    const std::uint64_t examples = std::min(evaluation.num_examples, examples_max);
+    const auto weight = static_cast<double>(examples);
     loss += evaluation.loss * weight;
     accuracy += evaluation.accuracy.value_or(0) * weight;
     all_have_accuracy = all_have_accuracy && evaluation.accuracy;
-    mean.num_examples += evaluation.num_examples;
+    mean.num_examples += examples;
   }
   if (mean.num_examples == 0) return std::nullopt;
   mean.loss = loss / static_cast<double>(mean.num_examples);
   if (all_have_accuracy) mean.accuracy = accuracy / static_cast<double>(mean.num_examples);
   // The workers measured the same examples: the number is theirs, not the sum.
-  mean.num_examples = evaluations.front().num_examples;
+  mean.num_examples = std::min(evaluations.front().num_examples, examples_max);
   return mean;
 }
 
@@ -36,6 +38,7 @@ std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations) {
 
 void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions) {
   actions.changed = true;
+  actions.discard = RoundAttempt{round_, attempt_};
   if (!outcome.succeeded) {
     ++failed_in_a_row_;
     ++failed_attempts_of_round_;
@@ -166,7 +169,7 @@ void Job::take_validation_of_previous(JobActions &actions) {
                         contribution.state == participant_state_name(ParticipantState::empty);
     if (counts && contribution.received) measured.push_back(*contribution.received);
   }
-  const auto mean = mean_of(measured);
+  const auto mean = mean_of(measured, setup_.validation_examples);
   if (!mean) return;
   const std::uint32_t round = round_ - 1;
   (round == 0 ? initial_ : records_[round - 1].validation) = mean;
@@ -254,15 +257,8 @@ void Job::finish_training(JobState state, std::string reason, Time now, JobActio
                actions);
   }
   evaluators_.clear();
-  for (const bool last : {true, false}) {
-    for (const auto &[id, seat] : seats_) {
-      if (seat.live && (last ? seat.contributed_last : seat.contributed_ever)) {
-        evaluators_[id];
-        actions.evaluate.push_back(invitation_of(id));
-      }
-    }
-    if (!evaluators_.empty()) break;
-  }
+  ask_to_evaluate(&Seat::contributed_last, actions);
+  if (evaluators_.empty()) ask_to_evaluate(&Seat::contributed_ever, actions);
   if (evaluators_.empty()) {
     return end(state, final_reason_ + "; the final model was not evaluated: no worker that took part is live",
                actions);
@@ -275,6 +271,13 @@ void Job::finish_training(JobState state, std::string reason, Time now, JobActio
           : limits::kEvaluationTimeout;
   evaluation_deadline_ = now + timeout;
   say(actions, "job_evaluating", reason_);
+}
+
+void Job::ask_to_evaluate(bool Seat::*took_part, JobActions &actions) {
+  for (const auto &[id, seat] : seats_) {
+    if (!seat.live || !(seat.*took_part) || !evaluators_.try_emplace(id).second) continue;
+    actions.evaluate.push_back(invitation_of(id));
+  }
 }
 
 std::vector<WorkerProgress> Job::worker_states() const {

@@ -23,7 +23,9 @@ namespace {
 }  // namespace
 
 FileSource::FileSource(const std::filesystem::path &path) : path_(path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a named pipe holds the caller until somebody writes to it. Regular files ignore the
+  // flag.
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot open", path_, errno);
   struct stat info {};
   if (::fstat(descriptor_, &info) != 0 || !S_ISREG(info.st_mode)) {

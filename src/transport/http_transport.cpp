@@ -74,7 +74,8 @@ class HttpTransport final : public Transport {
   }
 
   HeartbeatAnswer heartbeat(const Heartbeat &heartbeat) override {
-    return wire::decode_heartbeat_answer(post(transport::kHeartbeatPath, wire::encode(heartbeat)));
+    return wire::decode_heartbeat_answer(
+        post(transport::kHeartbeatPath, wire::encode(heartbeat), limits::kHeartbeatInterval));
   }
 
   void download(const ObjectRef &object, const std::filesystem::path &file,

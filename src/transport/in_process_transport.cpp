@@ -42,11 +42,18 @@ class InProcessTransport final : public Transport {
       if (interrupted_) throw_interrupted();
       pending_ = pending;
     }
-    service_.next_task(worker(), poll, [pending](std::optional<Task> task) {
-      const std::lock_guard lock(pending->mutex);
-      pending->task = std::move(task);
-      pending->answered = true;
-      pending->changed.notify_all();
+    const auto answer = [](PendingTask &to, std::optional<Task> task) {
+      const std::lock_guard lock(to.mutex);
+      if (to.answered) return;
+      to.task = std::move(task);
+      to.answered = true;
+      to.changed.notify_all();
+    };
+    // A poll that the service drops is answered too: without a task.
+    std::shared_ptr<PendingTask> dropped(pending.get(),
+                                         [pending, answer](PendingTask *to) { answer(*to, {}); });
+    service_.next_task(worker(), poll, [to = std::move(dropped), answer](std::optional<Task> task) {
+      answer(*to, std::move(task));
     });
     std::unique_lock lock(pending->mutex);
     pending->changed.wait(lock, [&] { return pending->answered || pending->interrupted; });

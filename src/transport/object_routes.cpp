@@ -1,5 +1,6 @@
 // The coordinator's own objects behind signed URLs: what presigned URLs are for S3.
 #include "parsyn/error.hpp"
+#include "system/text.hpp"
 #include "transport/paths.hpp"
 #include "transport/routes.hpp"
 #include "wire/resource_json.hpp"
@@ -13,9 +14,8 @@ using http::HttpResponse;
 using http::Responder;
 
 /// Access ends with the task, whatever time the URL still has.
-std::uint64_t writable_bytes(WorkerService &service, const UrlSigner &signer, const HttpRequest &request) {
-  const std::string &key = request.parameters.at(0);
-  const std::uint64_t bytes = service.may_write(signer.verify("PUT", key, request.query), key);
+std::uint64_t writable_bytes(WorkerService &service, Id worker, const std::string &key) {
+  const std::uint64_t bytes = service.may_write(worker, key);
   if (bytes == 0)
     throw Error(ErrorCode::forbidden, "the task of this upload is over: drop it and ask for a new task");
   return bytes;
@@ -46,12 +46,15 @@ std::vector<http::Route> object_routes(WorkerService &service, std::shared_ptr<c
   http::Route put{"PUT", pattern,
                   [&service, signer](HttpRequest &request) {
                     BodyPlan plan;
-                    plan.bytes_max = writable_bytes(service, *signer, request);
-                    plan.sink = std::shared_ptr<ByteSink>(service.objects().create(request.parameters.at(0)));
+                    const std::string &key = request.parameters.at(0);
+                    plan.bytes_max = writable_bytes(service, signer->verify("PUT", key, request.query), key);
+                    plan.sink = std::shared_ptr<ByteSink>(service.objects().create(key));
                     return plan;
                   },
-                  [&service, signer](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
-                    writable_bytes(service, *signer, request);
+                  [&service](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
+                    // The URL was verified before the body came, which may have taken longer than it lives.
+                    writable_bytes(service, system::parse_u64(request.query.at("worker")).value(),
+                                   request.parameters.at(0));
                     const ObjectInfo object = static_cast<ObjectWriter &>(*sink).commit();
                     HttpResponse response = json_response(200, wire::object_json(object));
                     response.headers["ETag"] = object.etag;

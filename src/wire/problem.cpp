@@ -27,12 +27,10 @@ ErrorCode code_of_status(int status) {
     case 413:
       return ErrorCode::too_large;
     case 429:
-    case 502:
-    case 503:
-    case 504:
       return ErrorCode::unavailable;
     default:
-      return ErrorCode::protocol;
+      // In words of another server: most likely one in between, whose trouble passes.
+      return status >= 500 ? ErrorCode::unavailable : ErrorCode::protocol;
   }
 }
 

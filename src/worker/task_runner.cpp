@@ -30,6 +30,22 @@ class DigestingSink final : public ByteSink {
   system::Sha256 digest_;
 };
 
+/// Removes the file at the end, however that comes.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(std::filesystem::path path) : path_(std::move(path)) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile &) = delete;
+  TemporaryFile &operator=(const TemporaryFile &) = delete;
+  const std::filesystem::path &path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 void check_same_tensors(const StateDict &global, const StateDict &trained) {
   for (const TensorSpec &spec : specs_of(global)) {
     const auto found = trained.find(spec.name);
@@ -108,9 +124,8 @@ void TaskRunner::perform(const Task &task, Report &report) {
   }
 
   board_.set_phase("uploading");
-  const std::filesystem::path file =
-      options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors");
-  system::AtomicFile out(file);
+  const TemporaryFile file(options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors"));
+  system::AtomicFile out(file.path());
   DigestingSink digested(out);
   write_safetensors(trained, digested, {{"format", "pt"}});
   out.commit();
@@ -119,9 +134,7 @@ void TaskRunner::perform(const Task &task, Report &report) {
   report.key = task.upload->key;
   // The weight: the partition's size as the coordinator knows it, or our own count where the data is ours.
   report.num_examples = context.job.train->count();
-  options_.upload(*task.upload, file);
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
+  options_.upload(*task.upload, file.path());
 }
 
 std::filesystem::path TaskRunner::fetch(const ObjectRef &object) {

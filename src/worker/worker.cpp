@@ -23,6 +23,11 @@ bool is_transient(const Error &error) {
   return error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout;
 }
 
+/// Of a call that touches nothing here: the coordinator is away, or in trouble that may pass.
+bool is_coordinator_away(const Error &error) {
+  return is_transient(error) || error.code() == ErrorCode::io || error.code() == ErrorCode::internal;
+}
+
 bool has_fault(const Error &error, std::string_view code) {
   return std::ranges::any_of(error.faults(), [&](const Fault &fault) { return fault.code == code; });
 }
@@ -84,6 +89,7 @@ class Worker::Impl {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   bool stopping_ = false;
+  bool finishing_ = false;  // the current task is the last one
   bool ended_ = false;
   bool busy_ = false;
   bool lease_lost_ = false;
@@ -144,7 +150,7 @@ bool Worker::Impl::open_session() {
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_) return false;
+      if (stopping_ || finishing_) return false;
     }
     try {
       const SessionGrant grant = options_.transport->open_session(request);
@@ -174,7 +180,7 @@ bool Worker::Impl::open_session() {
           "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
       return true;
     } catch (const Error &error) {
-      if (!is_transient(error)) throw;
+      if (!is_coordinator_away(error)) throw;
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
           "the coordinator cannot be reached (" + error.message() + "); trying again in " +
@@ -189,7 +195,7 @@ void Worker::Impl::work_in_session() {
     std::uint64_t lease = 0;
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_ || lease_lost_ || !grant_) return;
+      if (stopping_ || finishing_ || lease_lost_ || !grant_) return;
       lease = grant_->lease;
     }
     std::optional<Task> task;
@@ -201,7 +207,7 @@ void Worker::Impl::work_in_session() {
         on_lease_error(error, lease);
         continue;
       }
-      if (!is_transient(error)) throw;
+      if (!is_coordinator_away(error)) throw;
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
           "the coordinator cannot be reached (" + error.message() + "); trying again in " +
@@ -216,7 +222,7 @@ void Worker::Impl::work_in_session() {
 void Worker::Impl::handle(const Task &task) {
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_ || lease_lost_) return;
+    if (stopping_ || finishing_ || lease_lost_) return;
     busy_ = true;
     board_.begin(task);
   }
@@ -263,7 +269,15 @@ void Worker::Impl::deliver(Report report) {
       return;
     } catch (const Error &error) {
       if (error.code() == ErrorCode::conflict) return on_lease_error(error, report.lease);
-      if (!is_transient(error)) throw;
+      if (!is_coordinator_away(error)) {
+        const bool about_report =
+            error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::too_large;
+        if (!about_report || !report.failure.empty()) throw;
+        // Told nothing, the coordinator would hand out the same task again, to end the same way.
+        report.failure = "the report was not taken: " + error.message();
+        log(LogLevel::error, "worker.task_failed", report.failure);
+        continue;
+      }
       const auto wait = backoff_.next();
       log(LogLevel::warning, "worker.coordinator_away",
           "the report waits: the coordinator cannot be reached (" + error.message() + "); trying again in " +
@@ -349,6 +363,9 @@ void Worker::Impl::send_heartbeat() {
       log(LogLevel::debug, "worker.heartbeat_lost", "a heartbeat did not arrive: " + error.message());
       pause(std::chrono::milliseconds(200));
     }
+  } catch (const std::exception &error) {
+    log(LogLevel::warning, "worker.heartbeat_lost",
+        std::string("a heartbeat could not be sent: ") + error.what());
   }
 }
 
@@ -356,7 +373,9 @@ void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
   const bool superseded = has_fault(error, "lease_superseded");
   {
     const std::lock_guard lock(mutex_);
-    if (!grant_ || grant_->lease != lease) return;  // of a session that is already replaced
+    // Of a session that is replaced already, or is being replaced by this process itself: a heartbeat that
+    // was under way then hears of its own successor.
+    if (!grant_ || grant_->lease != lease || lease_lost_) return;
     if (!superseded) {
       lease_lost_ = true;
       board_.cancel_any();
@@ -387,6 +406,7 @@ void Worker::Impl::stop() {
   {
     std::unique_lock lock(mutex_);
     if (options_.finish_task_on_stop && !ended_) {
+      finishing_ = true;
       changed_.wait(lock, [this] { return !busy_ || ended_ || stopping_; });
     }
     stopping_ = true;

@@ -524,6 +524,102 @@ TEST_CASE("faults 105, 143: an update that vanished from the store does not coun
   CHECK(small.value(job) == 4.0F);
 }
 
+TEST_CASE("what a round consumed is removed, of a failed attempt too") {
+  CoordinatorOptions options;
+  const auto journal = make_memory_journal();
+  options.journal = journal;
+  SmallJob small(constant(0), 12, options);
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  JobConfig config = small.config(2, 2, 2);
+  config.distributed->fault_tolerance = 3;
+  const Id job = small.coordinator->submit(config).id;
+  a.train(a.task(), constant(1));
+  b.fail(b.task(), "out of memory");
+  for (int round = 1; round <= 2; ++round) {
+    a.train(a.task(), constant(1));
+    b.train(b.task(), constant(1));
+  }
+  CHECK(small.ended(job).state == JobState::completed);
+  // What is left: the initial model and one of each round.
+  const std::string folder = "jobs/" + std::to_string(job) + "/";
+  for (int tries = 0; tries < 1000 && small.coordinator->store().list(folder).size() > 2; ++tries)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (const std::string &key : small.coordinator->store().list(folder)) CHECK(mentions(key, "/global-"));
+  small.coordinator->stop();
+  journal->for_each("reports", [](std::string_view key, std::string_view) { FAIL_CHECK(key); });
+}
+
+TEST_CASE("progress counts for the task's own job only") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  const auto job_of = [&](const ManualWorker &worker) {
+    JobConfig config = small.config(1, 1);
+    config.worker_selection.mode = SelectionMode::own;
+    config.worker_selection.worker_ids = {worker.id()};
+    return small.coordinator->submit(config).id;
+  };
+  const Id own = job_of(a);
+  const Id other = job_of(b);
+  b.task();
+  Heartbeat heartbeat;
+  heartbeat.lease = a.lease();
+  heartbeat.progress = TaskProgress{};
+  heartbeat.progress->task_id = a.task().task_id;
+  heartbeat.progress->round = 1;
+  heartbeat.progress->first_loss_step = 1;
+  heartbeat.progress->losses = {0.25};
+  heartbeat.progress->job_id = other;
+  a.transport().heartbeat(heartbeat);
+  CHECK(small.coordinator->losses(other).empty());
+  heartbeat.progress->job_id = own;
+  a.transport().heartbeat(heartbeat);
+  CHECK(small.coordinator->losses(own).size() == 1);
+}
+
+TEST_CASE("progress counts for the steps that the task has only") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  Heartbeat heartbeat;
+  heartbeat.lease = a.lease();
+  heartbeat.progress = TaskProgress{};
+  TaskProgress &progress = *heartbeat.progress;
+  progress.task_id = a.task().task_id;
+  progress.job_id = job;
+  progress.round = 1;
+  progress.step = progress.steps = progress.first_loss_step = std::numeric_limits<std::uint64_t>::max();
+  progress.losses = {1000, 1000};
+  a.transport().heartbeat(heartbeat);
+  CHECK(small.coordinator->job(job).workers.at(0).step == 1);
+  CHECK(small.coordinator->job(job).workers.at(0).steps == 1);
+  progress.first_loss_step = 1;
+  progress.losses = {0.25, 1000};
+  a.transport().heartbeat(heartbeat);
+  const std::vector<LossSeries> losses = small.coordinator->losses(job);
+  REQUIRE(losses.size() == 1);
+  CHECK(losses[0].losses == std::vector<std::pair<std::uint64_t, double>>{{1, 0.25}});
+}
+
+TEST_CASE("a report that names no update is no evaluation that came late, unless one was asked for") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  ManualWorker b = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(2, 2)).id;
+  const Task task = a.task();
+  Report report = b.report_for(b.task());
+  report.task_id = task.task_id + 1000;
+  report.num_examples = task.num_examples;
+  CHECK_FALSE(b.transport().report(report).accepted);
+  report.task_id = task.task_id;
+  report.lease = a.lease();
+  const ReportReceipt receipt = b.transport().report(report);
+  CHECK_FALSE(receipt.accepted);
+  CHECK(receipt.code == "lease_expired");
+  CHECK(small.coordinator->job(job).state == JobState::running);
+}
+
 TEST_CASE("fault 125: a coordinator stops in bounded time, twice, with workers waiting") {
   SmallJob small;
   ManualWorker a = ManualWorker::join(*small.coordinator);

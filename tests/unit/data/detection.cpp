@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <cmath>
 
 #include "parsyn/dataset.hpp"
@@ -114,4 +116,17 @@ TEST_CASE("options of another format, and files that are not there, are refused"
   }
   options.path = folder.path();
   CHECK(error_of([&] { read_examples(options); }).code() == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a named pipe that nobody writes to is refused at once") {
+  const TemporaryFolder folder;
+  DatasetFileOptions options;
+  options.path = folder.path() / "pipe.csv";
+  REQUIRE(::mkfifo(options.path.c_str(), 0600) == 0);
+  for (const DatasetFormat format : {DatasetFormat::detect, DatasetFormat::csv, DatasetFormat::jsonl,
+                                     DatasetFormat::idx, DatasetFormat::safetensors}) {
+    options.format = format;
+    options.labels_path = format == DatasetFormat::idx ? options.path : std::filesystem::path();
+    CHECK(error_of([&] { read_examples(options); }).code() == ErrorCode::invalid_argument);
+  }
 }
