@@ -49,6 +49,19 @@ Id id_in(const HttpRequest &request) {
   return *id;
 }
 
+/// Empty: none. It is kept with the job, so it must be short, and text whatever its bytes are read as.
+std::string idempotency_key_in(const HttpRequest &request) {
+  std::string key = request.header("Idempotency-Key");
+  const bool printable = std::ranges::all_of(key, [](char c) { return c >= ' ' && c <= '~'; });
+  if (key.size() > limits::kNameBytesMax || !printable) {
+    const std::string message =
+        "must be at most " + std::to_string(limits::kNameBytesMax) + " printable ASCII characters";
+    throw Error(ErrorCode::invalid_argument, "the Idempotency-Key " + message,
+                {{"Idempotency-Key", "format", message}});
+  }
+  return key;
+}
+
 void expect_query(const HttpRequest &request, std::initializer_list<std::string_view> known) {
   for (const auto &[name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end())
@@ -127,7 +140,7 @@ class OperatorRoutes {
         }
       }
       const JobStatus job = coordinator.submit(wire::value_or_throw(std::move(parsed), "training job"),
-                                               request.header("Idempotency-Key"));
+                                               idempotency_key_in(request));
       return created(kJobs, job.id, wire::job_json(job));
     });
     add("GET", kJobs, [&coordinator](const HttpRequest &request) {

@@ -217,6 +217,17 @@ TEST_CASE("the same idempotency key gives the same job, and another job under it
   CHECK(api.send("POST", "/api/v1/training-jobs", other.dump(), key).status == 409);
 }
 
+TEST_CASE("an idempotency key that is too long or no printable ASCII is refused, and creates nothing") {
+  Api api;
+  for (const std::string &key : {std::string(201, 'k'), std::string("\xff\xfe")}) {
+    const http::Headers headers{{"Idempotency-Key", key}, {"Content-Type", "application/json"}};
+    const auto answer = api.send("POST", "/api/v1/training-jobs", job_body(api).dump(), headers);
+    CHECK(answer.status == 400);
+    CHECK(answer.body.find("Idempotency-Key") != std::string::npos);
+  }
+  CHECK(api.get("/api/v1/training-jobs").at("items").empty());
+}
+
 TEST_CASE("lists are paged") {
   Api api;
   for (int i = 0; i < 5; ++i) api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "parsyn"})");
