@@ -60,6 +60,13 @@ int serve(const CoordinatorProgramOptions &options) {
   settings.lease_duration = options.lease;
   settings.join_window = options.join_window;
   settings.threads = options.threads;
+  settings.keep_rounds = options.keep_rounds;
+  if (storage == "memory:") {
+    say(LogLevel::warning, "coordinator.in_memory",
+        "with --storage memory: nothing survives the end of this process");
+  } else {
+    settings.journal = make_sqlite_journal({.file = state.path() / "journal.sqlite", .vfs = {}, .log = log});
+  }
 #ifdef PARSYN_WITH_TORCH
   settings.torchscript_importer = torchscript_state_dict;
 #endif
@@ -76,8 +83,6 @@ int serve(const CoordinatorProgramOptions &options) {
   serving.log = log;
   CoordinatorServer server(*coordinator, serving);
 
-  say(LogLevel::info, "coordinator.in_memory",
-      "workers, datasets, models and jobs are kept in memory: they do not survive a restart of this version");
   std::printf("parsyn-coordinator is listening on %s\n", server.url().c_str());
   std::fflush(stdout);
 

@@ -3,6 +3,7 @@
 #include "common/listen_address.hpp"
 #include "common/settings.hpp"
 #include "parsyn/error.hpp"
+#include "parsyn/limits.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -38,8 +39,8 @@ std::optional<int> read_options(int argc, const char *const *argv, CoordinatorPr
   double join_window = seconds(options.join_window);
 
   settings.required(with(app.add_option("--state", options.state,
-                                        "Folder of the operator's token, the lock and, unless --storage says "
-                                        "otherwise, the objects; made at the first start")
+                                        "Folder of the journal, the operator's token and, unless --storage "
+                                        "says otherwise, the objects; made at the first start")
                              ->type_name("DIR"),
                          "PARSYN_STATE"));
   with(app.add_option("--listen", options.listen, "Where to listen; port 0 takes a free one")
@@ -78,6 +79,12 @@ std::optional<int> read_options(int argc, const char *const *argv, CoordinatorPr
            ->check(CLI::Range(0.0, 86'400.0))
            ->capture_default_str(),
        "PARSYN_JOIN_WINDOW");
+  with(app.add_option("--keep-rounds", options.keep_rounds,
+                      "Global models of so many rounds are kept of each job, and the best one")
+           ->type_name("N")
+           ->check(CLI::Range(1U, limits::kRoundsMax))
+           ->capture_default_str(),
+       "PARSYN_KEEP_ROUNDS");
   with(app.add_option("--threads", options.threads, "For checking and averaging updates; 0: one per core")
            ->type_name("N")
            ->check(CLI::Range(0U, 1'024U))

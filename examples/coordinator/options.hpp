@@ -22,6 +22,7 @@ struct CoordinatorProgramOptions {
   std::chrono::milliseconds heartbeat_interval = limits::kHeartbeatInterval;
   std::chrono::milliseconds lease = limits::kLeaseDuration;
   std::chrono::milliseconds join_window = limits::kJoinWindow;
+  std::uint32_t keep_rounds = limits::kKeepRoundsDefault;
   unsigned threads = 0;
   LogOptions log;
 };

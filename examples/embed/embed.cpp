@@ -6,12 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/run_example.hpp"
 #include "embed/linear_trainer.hpp"
 #include "parsyn/parsyn.hpp"
 
@@ -94,11 +94,4 @@ int run() {
 
 }  // namespace
 
-int main() {
-  try {
-    return run();
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "embed: %s\n", error.what());
-    return 1;
-  }
-}
+int main() { return run_example("embed", run); }

@@ -177,10 +177,11 @@ std::optional<int> read_options(int argc, const char *const *argv, JobProgramOpt
                     "Talks to a coordinator: creates training jobs, watches them, fetches their models.");
   CLI::App &app = settings.app();
   ClientOptions &client = options.client;
+  client.connection.url = "http://127.0.0.1:8080";
   const auto with = [&](CLI::Option *option, const char *variable) {
     return settings.from_environment(option, variable);
   };
-  with(app.add_option("--coordinator", client.coordinator, "The coordinator")
+  with(app.add_option("--coordinator", client.connection.url, "The coordinator")
            ->type_name("URL")
            ->capture_default_str(),
        "PARSYN_COORDINATOR");
@@ -188,17 +189,18 @@ std::optional<int> read_options(int argc, const char *const *argv, JobProgramOpt
                       "The operator's token: STATE/operator.token of the coordinator")
            ->type_name("FILE"),
        "PARSYN_TOKEN_FILE");
-  with(app.add_option("--ca-file", client.ca_file,
+  with(app.add_option("--ca-file", client.connection.ca_file,
                       "Authority (PEM) of the coordinator's certificate (default: the system's)")
            ->type_name("FILE"),
        "PARSYN_CA_FILE");
-  with(app.add_option("--tls-certificate", client.tls_certificate,
+  with(app.add_option("--tls-certificate", client.connection.certificate_file,
                       "Certificate (PEM) to show to the coordinator")
            ->type_name("FILE"),
        "PARSYN_TLS_CERTIFICATE");
-  with(app.add_option("--tls-key", client.tls_key, "The certificate's private key (PEM)")->type_name("FILE"),
+  with(app.add_option("--tls-key", client.connection.private_key_file, "The certificate's private key (PEM)")
+           ->type_name("FILE"),
        "PARSYN_TLS_KEY");
-  with(app.add_flag("--allow-plain-http", client.allow_plain_http,
+  with(app.add_flag("--allow-plain-http", client.connection.allow_plain_http,
                     "Send the token over plain HTTP beyond this machine"),
        "PARSYN_ALLOW_PLAIN_HTTP");
   app.add_flag("--json", client.json, "JSON lines on stdout, and errors as JSON lines on stderr");

@@ -8,15 +8,13 @@
 #include <variant>
 #include <vector>
 
+#include "parsyn/http.hpp"
+
 namespace parsyn::programs {
 
 struct ClientOptions {
-  std::string coordinator = "http://127.0.0.1:8080";
+  HttpTransportOptions connection;  ///< Without the token.
   std::filesystem::path token_file;
-  std::filesystem::path ca_file;
-  std::filesystem::path tls_certificate;
-  std::filesystem::path tls_key;
-  bool allow_plain_http = false;
   bool json = false;  ///< JSON lines instead of text.
   std::string field;  ///< Not empty: of an answered document only this field, by its dotted path.
 };

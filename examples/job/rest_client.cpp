@@ -3,6 +3,7 @@
 #include "common/program.hpp"
 #include "common/token_file.hpp"
 #include "parsyn/error.hpp"
+#include "transport/client_options.hpp"
 #include "transport/loopback.hpp"
 #include "wire/problem.hpp"
 
@@ -12,14 +13,6 @@ namespace {
 /// A job with very many rounds is long.
 constexpr std::uint64_t kAnswerBytesMax = 1ULL << 30;
 constexpr int kPageSize = 500;
-
-http::HttpClientOptions client_options(const ClientOptions &options) {
-  http::HttpClientOptions client;
-  client.ca_file = options.ca_file;
-  client.certificate_file = options.tls_certificate;
-  client.private_key_file = options.tls_key;
-  return client;
-}
 
 std::string read_token(const ClientOptions &options) {
   if (options.token_file.empty()) {
@@ -52,9 +45,9 @@ std::string path_of(Resource resource, std::uint64_t id) {
 }
 
 RestClient::RestClient(const ClientOptions &options)
-    : base_(transport::checked_base_url(options.coordinator, options.allow_plain_http)),
+    : base_(transport::checked_base_url(options.connection.url, options.connection.allow_plain_http)),
       token_(read_token(options)),
-      client_(client_options(options)) {}
+      client_(transport::client_options(options.connection)) {}
 
 http::HttpClientRequest RestClient::request(const std::string &method, const std::string &path) const {
   http::HttpClientRequest request;

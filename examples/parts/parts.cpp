@@ -6,12 +6,12 @@
 // wants bytes.
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/run_example.hpp"
 #include "parsyn/aggregator.hpp"
 #include "parsyn/object_store.hpp"
 #include "parsyn/partitioner.hpp"
@@ -157,11 +157,4 @@ int run() {
 
 }  // namespace
 
-int main() {
-  try {
-    return run();
-  } catch (const std::exception &error) {
-    std::fprintf(stderr, "parts: %s\n", error.what());
-    return 1;
-  }
-}
+int main() { return run_example("parts", run); }

@@ -3,6 +3,11 @@
 #include "common/settings.hpp"
 
 namespace parsyn::programs {
+namespace {
+
+constexpr std::uint64_t kCacheBytesLimit = std::uint64_t{1} << 60;
+
+}  // namespace
 
 std::optional<int> read_options(int argc, const char *const *argv, WorkerProgramOptions &options) {
   Settings settings("parsyn-worker",
@@ -12,7 +17,7 @@ std::optional<int> read_options(int argc, const char *const *argv, WorkerProgram
     return settings.from_environment(option, variable);
   };
 
-  settings.required(with(app.add_option("--coordinator", options.coordinator,
+  settings.required(with(app.add_option("--coordinator", options.connection.url,
                                         "The coordinator, as http://127.0.0.1:8080 or https://host:port")
                              ->type_name("URL"),
                          "PARSYN_COORDINATOR"));
@@ -25,6 +30,14 @@ std::optional<int> read_options(int argc, const char *const *argv, WorkerProgram
                       "$XDG_CACHE_HOME/parsyn or ~/.cache/parsyn)")
            ->type_name("DIR"),
        "PARSYN_CACHE");
+  with(app.add_option("--cache-size", options.cache_bytes_max,
+                      "Most bytes of partitions and weights in the cache, as 800MB or 50GiB; what was used "
+                      "longest ago goes first, never what the current task uses (default: 50GiB)")
+           ->transform(CLI::AsSizeValue(true).description(""))
+           // It reads -1 as the greatest of all.
+           ->check(CLI::Range(std::uint64_t{0}, kCacheBytesLimit).description(""))
+           ->type_name("SIZE"),
+       "PARSYN_CACHE_SIZE");
   with(
       app.add_option("--device", options.device, "cpu or cuda:N")->type_name("DEVICE")->capture_default_str(),
       "PARSYN_DEVICE");
@@ -37,17 +50,18 @@ std::optional<int> read_options(int argc, const char *const *argv, WorkerProgram
                       "Column of the labels in CSV files of --data (default: label, else the last one)")
            ->type_name("NAME"),
        "PARSYN_DATA_LABEL_COLUMN");
-  with(app.add_option("--ca-file", options.ca_file,
+  with(app.add_option("--ca-file", options.connection.ca_file,
                       "Authority (PEM) of the coordinator's certificate (default: the system's)")
            ->type_name("FILE"),
        "PARSYN_CA_FILE");
-  with(app.add_option("--tls-certificate", options.tls_certificate,
+  with(app.add_option("--tls-certificate", options.connection.certificate_file,
                       "Certificate (PEM) to show to the coordinator")
            ->type_name("FILE"),
        "PARSYN_TLS_CERTIFICATE");
-  with(app.add_option("--tls-key", options.tls_key, "The certificate's private key (PEM)")->type_name("FILE"),
+  with(app.add_option("--tls-key", options.connection.private_key_file, "The certificate's private key (PEM)")
+           ->type_name("FILE"),
        "PARSYN_TLS_KEY");
-  with(app.add_flag("--allow-plain-http", options.allow_plain_http,
+  with(app.add_flag("--allow-plain-http", options.connection.allow_plain_http,
                     "Send the token over plain HTTP beyond this machine"),
        "PARSYN_ALLOW_PLAIN_HTTP");
   with(app.add_flag("--finish-task", options.finish_task,

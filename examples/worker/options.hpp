@@ -1,26 +1,26 @@
 // What parsyn-worker is told.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "common/log_lines.hpp"
+#include "parsyn/http.hpp"
+#include "parsyn/limits.hpp"
 
 namespace parsyn::programs {
 
 struct WorkerProgramOptions {
-  std::string coordinator;
+  HttpTransportOptions connection;  ///< Without the token.
   std::filesystem::path token_file;
   std::filesystem::path cache;  ///< Empty: below the user's own cache folder.
+  std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
   std::string device = "cpu";
   std::vector<std::string> data;  ///< NAME=PATH
   std::string data_label_column;
-  std::filesystem::path ca_file;
-  std::filesystem::path tls_certificate;
-  std::filesystem::path tls_key;
-  bool allow_plain_http = false;
   bool finish_task = false;
   LogOptions log;
 };

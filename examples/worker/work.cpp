@@ -101,16 +101,12 @@ int work(const WorkerProgramOptions &options) {
   });
 
   WorkerOptions settings;
-  HttpTransportOptions transport;
-  transport.url = options.coordinator;
+  HttpTransportOptions transport = options.connection;
   transport.token = token;
-  transport.ca_file = options.ca_file;
-  transport.certificate_file = options.tls_certificate;
-  transport.private_key_file = options.tls_key;
-  transport.allow_plain_http = options.allow_plain_http;
   settings.transport = make_http_transport(transport);
   settings.trainer_factory = make_torch_trainer_factory({.device = options.device, .log = log});
-  settings.cache = options.cache.empty() ? default_cache(options.coordinator, token) : options.cache;
+  settings.cache = options.cache.empty() ? default_cache(options.connection.url, token) : options.cache;
+  settings.cache_bytes_max = options.cache_bytes_max;
   settings.local_data = read_data(options);
   settings.log = log;
   settings.finish_task_on_stop = options.finish_task;
@@ -119,7 +115,7 @@ int work(const WorkerProgramOptions &options) {
         std::to_string(examples->count()) + " examples of its own for the dataset " + name);
   }
   say(LogLevel::info, "worker.connecting",
-      "connecting to " + options.coordinator + " as a worker on " + options.device +
+      "connecting to " + options.connection.url + " as a worker on " + options.device +
           "; cache: " + settings.cache.string());
 
   Worker worker(std::move(settings));

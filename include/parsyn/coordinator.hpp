@@ -37,14 +37,21 @@ namespace parsyn {
 
 struct CoordinatorOptions {
   std::shared_ptr<ObjectStore> store;  ///< Required.
-  std::shared_ptr<Journal> journal;    ///< Empty: in memory.
+  /// Empty: in memory. With a journal that outlives the process the coordinator goes on where it was: the
+  /// store must outlive it too, and belongs to this journal alone.
+  std::shared_ptr<Journal> journal;
   LogSink log;
   std::chrono::milliseconds heartbeat_interval = limits::kHeartbeatInterval;
   std::chrono::milliseconds lease_duration = limits::kLeaseDuration;
   std::chrono::milliseconds progress_interval = limits::kProgressInterval;
   std::chrono::milliseconds join_window = limits::kJoinWindow;
+  /// A live worker that trains and does no step for so long is reported as stalled. Nothing else happens to
+  /// it.
+  std::chrono::milliseconds stall_timeout = limits::kStallTimeout;
   std::uint64_t examples_per_worker_max = limits::kExamplesPerWorkerMax;
-  unsigned threads = 0;  ///< For checking and averaging updates; 0: one per core.
+  std::uint32_t keep_rounds =
+      limits::kKeepRoundsDefault;  ///< Global models of so many rounds are kept, and the best.
+  unsigned threads = 0;            ///< For checking and averaging updates; 0: one per core.
   /// Reads the weights of a TorchScript file, as parsyn::torchscript_state_dict does. Empty: such models are
   /// refused.
   std::function<StateDict(const std::filesystem::path &)> torchscript_importer;
@@ -117,9 +124,11 @@ class Coordinator {
   virtual JobStatus stop_job(Id id) = 0;
   /// Ends the job at once. Throws Error(conflict) when it has ended.
   virtual JobStatus cancel_job(Id id) = 0;
-  /// Returns when the job has ended or the time is over, whichever is first.
+  /// Returns when the job has ended or the time is over, whichever is first. Throws Error(unavailable) when
+  /// the journal is broken, as the job cannot go on.
   virtual JobStatus wait(Id id, std::chrono::milliseconds timeout) const = 0;
-  /// The global model after a round, as an object of store(). Round 0 is the initial model.
+  /// The global model after a round, as an object of store(). Round 0 is the initial model. Throws
+  /// Error(not_found) for a round that has none, or whose model is not kept any more (keep_rounds).
   virtual ObjectInfo job_model(Id id, const RoundChoice &round = {}) const = 0;
   virtual std::vector<LossSeries> losses(Id id, std::optional<std::uint32_t> round = {}) const = 0;
 
@@ -129,6 +138,10 @@ class Coordinator {
   /// Calls `notify` whenever the job has new events, until the returned handle is destroyed (which waits for
   /// a running call). `notify` must be quick.
   virtual std::shared_ptr<void> subscribe(Id job, std::function<void()> notify) const = 0;
+
+  /// Why nothing can be changed now (the journal cannot be written); empty: all is well. Reads go on, and may
+  /// show what a restart would not know.
+  virtual std::string failure() const = 0;
 
   virtual WorkerService &worker_service() = 0;
   virtual ObjectStore &store() = 0;

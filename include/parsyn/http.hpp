@@ -26,7 +26,7 @@ struct ServeOptions {
   std::filesystem::path client_ca_file;  ///< Not empty: clients must show a certificate of this authority.
   bool allow_plain_http = false;         ///< Listen beyond loopback without TLS all the same.
   std::chrono::milliseconds url_lifetime = limits::kUrlLifetime;
-  unsigned handler_threads = 4;
+  unsigned handler_threads = 4;  ///< For operators and transfers; the worker protocol has its own.
   LogSink log;
 };
 

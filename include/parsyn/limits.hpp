@@ -25,6 +25,8 @@ inline constexpr std::uint32_t kModelsMax = 100'000;
 inline constexpr std::uint32_t kNameBytesMax = 200;         ///< Names of jobs, workers, datasets and models.
 inline constexpr std::uint32_t kReasonBytesMax = 2'000;     ///< A peer's sentence: longer ones are shortened.
 inline constexpr std::uint32_t kEventsPerJobMax = 100'000;  ///< Older ones are dropped; the stream says so.
+inline constexpr std::uint32_t kProgressEventsPerJobMax = 20'000;  ///< Of worker_progress, beside the others.
+inline constexpr std::uint32_t kKeepRoundsDefault = 3;  ///< Global models of the newest rounds that are kept.
 inline constexpr std::uint32_t kLossesPerHeartbeatMax = 10'000;
 inline constexpr std::uint32_t kLossesPerWorkerRoundMax = 2'000;  ///< Kept by thinning evenly.
 
@@ -47,11 +49,19 @@ inline constexpr std::uint32_t kObjectKeyBytesMax = 1'024;
 inline constexpr std::uint32_t kObjectKeySegmentBytesMax =
     200;  ///< Leaves room for a temporary file's suffix.
 
+// Workers
+inline constexpr std::uint64_t kWorkerCacheBytesMax = 50ULL
+                                                      << 30;  ///< Objects that a worker keeps on its disk.
+
 // HTTP
 inline constexpr std::uint64_t kHttpHeaderBytesMax = 64ULL << 10;
 inline constexpr std::uint64_t kHttpJsonBytesMax = 4ULL << 20;
 inline constexpr std::uint32_t kJsonDepthMax = 64;
 inline constexpr std::uint32_t kHttpConnectionsMax = 10'000;
+inline constexpr std::uint64_t kHttpDrainBytesMax =
+    8ULL << 20;  ///< Read over of a refused body, so that its sender comes to read the answer.
+inline constexpr std::uint64_t kTransferRateMin = 1ULL
+                                                  << 10;  ///< Bytes a second of a request's body, on average.
 inline constexpr std::uint32_t kPageSizeDefault = 50;
 inline constexpr std::uint32_t kPageSizeMax = 500;
 
@@ -59,19 +69,35 @@ inline constexpr std::uint32_t kPageSizeMax = 500;
 inline constexpr std::chrono::milliseconds kHeartbeatInterval{5'000};
 inline constexpr std::chrono::milliseconds kProgressInterval{500};  ///< At most so often, while training.
 inline constexpr std::chrono::milliseconds kLeaseDuration{15'000};
+inline constexpr std::chrono::milliseconds kStallTimeout{
+    120'000};  ///< Of a worker that trains, without one step.
 inline constexpr std::chrono::milliseconds kJoinWindow{5'000};
 inline constexpr std::chrono::milliseconds kLongPoll{25'000};
 inline constexpr std::chrono::milliseconds kUrlLifetime{900'000};
 inline constexpr std::chrono::milliseconds kEvaluationTimeout{600'000};
 inline constexpr std::chrono::milliseconds kTransferIdleTimeout{30'000};  ///< Without one byte of progress.
+inline constexpr std::chrono::milliseconds kTransferGrace{
+    30'000};  ///< For which a body may be slower than kTransferRateMin.
+inline constexpr std::chrono::milliseconds kHttpDrainIdleTimeout{
+    1'000};  ///< Of a refused body: without one byte of it.
+inline constexpr std::chrono::milliseconds kHttpDrainTime{10'000};  ///< Of a refused body: in all.
 inline constexpr std::chrono::milliseconds kConnectTimeout{10'000};
 inline constexpr std::chrono::milliseconds kStopBound{
     10'000};  ///< stop() and destructors return within this.
 inline constexpr std::chrono::milliseconds kBackoffFirst{200};
 inline constexpr std::chrono::milliseconds kBackoffMax{20'000};
+inline constexpr std::chrono::milliseconds kJournalRetryMax{2'000};  ///< Between tries while it cannot write.
+inline constexpr std::chrono::milliseconds kStorageRetryMax{
+    30'000};  ///< Between tries of the coordinator's own.
+inline constexpr std::chrono::milliseconds kStorageRetryTimeout{
+    3'600'000};  ///< Then a round fails whose updates cannot be read or averaged.
+inline constexpr std::chrono::milliseconds kClockInterval{
+    5'000};  ///< How often the time that remains of a deadline is kept.
 
 static_assert(kLeaseDuration >= 2 * kHeartbeatInterval, "one lost heartbeat must not end a lease");
 static_assert(kProgressInterval <= kHeartbeatInterval);
+static_assert(kHttpJsonBytesMax <= kHttpDrainBytesMax, "a body that any route takes is read over, too");
+static_assert(kHttpDrainTime <= kTransferIdleTimeout);
 static_assert(kPeerHeaderBytesMax <= kSafetensorsHeaderBytesMax);
 static_assert(kDatasetLineBytesMax <= kDatasetBytesMax);
 static_assert(kObjectKeySegmentBytesMax <= kObjectKeyBytesMax);

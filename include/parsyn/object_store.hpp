@@ -6,6 +6,10 @@
 // whole. A key is not also the folder of others: with "a" stored, "a/b" is a conflict. Keys and segments are
 // bounded by limits.hpp.
 //
+// Errors of a backend: unavailable (no space, over quota, too many open files, a read-only disk: the same
+// call may succeed later) and io (anything else; a flush that failed is always io, and is not tried again:
+// write the object anew).
+//
 // Thread-safety: every method may be called from any thread, several at once.
 // Lifetime: readers and writers may outlive other objects' removal, but not the store.
 #pragma once
@@ -32,8 +36,9 @@ struct ObjectInfo {
 /// behind.
 class ObjectWriter : public ByteSink {
  public:
-  /// Makes the object visible and durable. Call once. Throws Error: io, conflict (a second call; a key that
-  /// is also a folder).
+  /// Makes the object visible and durable: when it returns, the object survives a loss of power. Call once.
+  /// Throws Error: unavailable, io, conflict (a second call; a key that is also a folder). After an error the
+  /// key has the old object, or none; or the new one, but then stat() does not vouch for it.
   virtual ObjectInfo commit() = 0;
 };
 
@@ -41,16 +46,18 @@ class ObjectStore {
  public:
   virtual ~ObjectStore() = default;
 
-  /// Throws Error: invalid_argument (the key), conflict, io.
+  /// Throws Error: invalid_argument (the key), conflict, unavailable, io. Writing to it throws unavailable,
+  /// io.
   virtual std::unique_ptr<ObjectWriter> create(std::string_view key) = 0;
-  /// Throws Error: not_found, invalid_argument, io.
+  /// Throws Error: not_found, invalid_argument, unavailable, io.
   virtual std::unique_ptr<ByteSource> open(std::string_view key) const = 0;
-  /// Throws like open.
+  /// Of a durable object. Throws like open; io also for an object that is there but could not be flushed.
   virtual ObjectInfo stat(std::string_view key) const = 0;
   /// All keys that start with `prefix`, sorted bytewise. Throws Error: invalid_argument (no key can start
-  /// so), io.
+  /// so), unavailable, io.
   virtual std::vector<std::string> list(std::string_view prefix) const = 0;
-  /// Removing what is not there is fine.
+  /// Removing what is not there is fine. Throws Error: invalid_argument, unavailable, io. After an error, and
+  /// until it returns, the object may come back with a crash, as a whole.
   virtual void remove(std::string_view key) = 0;
 };
 
@@ -60,9 +67,9 @@ void check_object_key(std::string_view key);
 std::shared_ptr<ObjectStore> make_memory_store();
 
 /// Objects are files below `folder`, which is made when it is not there. An object is written beside its
-/// place, flushed, renamed, and its folder flushed. Opening a store removes unfinished files that are older
-/// than this process, so a folder belongs to one coordinator at a time. A digest that stat() does not know
-/// yet is computed by reading.
+/// place, flushed, renamed, and its folder flushed; a new folder is flushed into the one above. Opening a
+/// store removes the unfinished files that other processes have left, so a folder belongs to one coordinator
+/// at a time. A digest that stat() does not know yet is computed by reading.
 std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder);
 
 /// "memory:" or "file:DIR", where DIR is taken as it is: no escapes, no "..". Throws Error(invalid_argument)

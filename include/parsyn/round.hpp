@@ -18,6 +18,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -112,6 +113,7 @@ struct RoundActions {
   std::vector<Id> withdraw;  ///< The round is over for these: they may drop their work.
   std::optional<RoundOutcome> outcome;  ///< The round has ended.
   std::optional<Time> wake_at;          ///< Send TimePassed then, at the latest.
+  std::vector<Id> changed;              ///< Participants whose state is another now, in no order.
   std::vector<std::string> reasons;     ///< One sentence for each decision that was taken.
 };
 
@@ -138,6 +140,10 @@ class Round {
   enum class State { fresh, open, closing, aggregating, succeeded, failed };
 
   explicit Round(const RoundOptions &options) : options_(options) {}
+  /// A round that was kept: `state` is not fresh. Who stands by is told again by WorkerAvailable.
+  Round(const RoundOptions &options, State state, std::optional<Time> deadline,
+        std::map<Id, Participant> participants)
+      : options_(options), state_(state), deadline_(deadline), participants_(std::move(participants)) {}
 
   RoundActions step(const RoundEvent &event, Time now);
 

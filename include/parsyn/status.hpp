@@ -74,6 +74,8 @@ struct WorkerProgress {
   std::uint64_t step = 0;
   std::uint64_t steps = 0;
   double examples_per_second = 0;
+  bool stalled =
+      false;  ///< It is live and trains, and has done no step for CoordinatorOptions::stall_timeout.
   std::optional<double> last_loss;
   std::optional<std::uint32_t> partition;  ///< Constant within a job where workers are selected by id.
   std::uint64_t num_examples = 0;

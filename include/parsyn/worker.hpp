@@ -25,6 +25,9 @@ struct WorkerOptions {
   std::shared_ptr<TrainerFactory> trainer_factory;  ///< Required.
   std::filesystem::path
       cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh temporary one.
+  /// Of the objects in `cache`: those used longest ago go first. What the current task uses stays, even over
+  /// it.
+  std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
   std::map<std::string, std::shared_ptr<const Examples>> local_data;  ///< By dataset name.
   LogSink log;
   std::chrono::milliseconds backoff_first =
@@ -46,6 +49,10 @@ struct WorkerActivity {
   double examples_per_second = 0;
 };
 
+namespace worker {
+struct MakeWorker;
+}
+
 class Worker {
  public:
   /// Starts at once.
@@ -63,7 +70,9 @@ class Worker {
   void stop();
 
  private:
+  friend struct worker::MakeWorker;
   class Impl;
+  explicit Worker(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
 };
 

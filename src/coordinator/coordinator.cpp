@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "coordinator/coordinator_impl.hpp"
+#include "coordinator/make_coordinator.hpp"
+#include "parsyn/limits.hpp"
 
 namespace parsyn {
 
@@ -19,30 +21,41 @@ std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options)
   if (options.progress_interval.count() <= 0)
     faults.push_back({"progress_interval", "range", "must be positive"});
   if (options.join_window.count() < 0) faults.push_back({"join_window", "range", "must not be negative"});
+  if (options.keep_rounds == 0) faults.push_back({"keep_rounds", "range", "must be at least 1"});
   if (!faults.empty()) {
     std::string message = "the coordinator's options are wrong";
     for (const Fault &fault : faults) message += "; " + fault.field + ": " + fault.message;
     throw Error(ErrorCode::invalid_argument, message, std::move(faults));
   }
-  return std::make_unique<coordinator::CoordinatorImpl>(options);
+  return coordinator::make_coordinator(options, system::system_runtime());
 }
 
 namespace coordinator {
+namespace {
 
-std::int64_t wall_clock_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+/// Sequences that are set aside at once, so that progress, which is not kept, never costs a write.
+constexpr std::uint64_t kEventSequenceBlock = 10'000;
+
+}  // namespace
+
+std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options, system::Runtime &runtime) {
+  return std::make_unique<CoordinatorImpl>(options, runtime);
 }
 
-CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options)
-    : options_(options), journal_(options.journal ? options.journal : make_memory_journal()) {
+CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options, system::Runtime &runtime)
+    : options_(options),
+      runtime_(runtime),
+      journal_(options.journal ? options.journal : make_memory_journal()),
+      job_changed_(runtime.make_signal()) {
+  restore();
   const unsigned threads =
       options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   loop_ = std::make_unique<Loop>(
-      *journal_, mutex_,
-      Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); }, [this] { return next_wake(); }});
-  pool_ = std::make_unique<system::ThreadPool>(threads);
+      *journal_, mutex_, runtime_,
+      Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); }, [this] { return next_wake(); },
+                  [this](const std::string &reason, bool broken) { on_journal(reason, broken); }});
+  pool_ = std::make_unique<system::ThreadPool>(threads, runtime_);
+  loop_->post({[this](Batch &batch) { resume(batch); }, {}});
 }
 
 CoordinatorImpl::~CoordinatorImpl() {
@@ -62,38 +75,71 @@ void CoordinatorImpl::stop() {
   }
   loop_->stop();
   const std::lock_guard lock(mutex_);
-  job_changed_.notify_all();
+  job_changed_->notify_all();
+}
+
+void CoordinatorImpl::on_journal(const std::string &reason, bool broken) {
+  if (broken) {
+    broken_ = true;
+    const std::lock_guard lock(mutex_);
+    job_changed_->notify_all();
+  }
+  loop_->later([this, reason, broken] {
+    if (reason.empty()) {
+      log_now(LogLevel::info, "journal.goes_on", "the journal can be written again: all goes on");
+    } else if (broken) {
+      log_now(LogLevel::error, "journal.broken",
+              reason + ". Nothing is changed any more; start the coordinator again when the cause is gone");
+    } else {
+      log_now(LogLevel::error, "journal.stalled", reason + ". It is tried again until it works");
+    }
+  });
 }
 
 void CoordinatorImpl::on_time(Time now, Batch &batch) {
-  if (stopping_) return;
+  if (stopping_) return keep_changes(batch);
   for (const Id worker : sessions_.expired(now)) {
     log(LogLevel::warning, "worker.lost",
         "the lease of worker " + std::to_string(worker) + " has ended: no heartbeat came", batch);
     end_session(worker, batch);
   }
   sessions_.release_polls(now, batch.effects);
+  report_stalled(now, batch);
   for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
     JobEntry &entry = *(next++)->second;  // step() takes out a job that ends
     if (entry.wake_at && *entry.wake_at <= now) {
       entry.wake_at.reset();
       step(entry, core::Tick{}, batch);
     }
+    if (entry.clock_kept && *entry.clock_kept + limits::kClockInterval <= now) keep_clock(entry, batch);
   }
+  while (!retries_.empty() && retries_.begin()->first <= now) {
+    work_later(batch, std::move(retries_.begin()->second));
+    retries_.erase(retries_.begin());
+  }
+  keep_changes(batch);
 }
 
 std::optional<Time> CoordinatorImpl::next_wake() const {
   std::optional<Time> next = sessions_.next_wake();
+  const auto wake_by = [&next](std::optional<Time> time) {
+    if (time && (!next || *time < *next)) next = time;
+  };
   for (const auto &[id, entry] : open_jobs_) {
-    if (entry->wake_at && (!next || *entry->wake_at < *next)) next = entry->wake_at;
+    wake_by(entry->wake_at);
+    if (entry->clock_kept) wake_by(*entry->clock_kept + limits::kClockInterval);
   }
+  if (!retries_.empty()) wake_by(retries_.begin()->first);
   return next;
 }
 
 std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence,
                                                  std::size_t count_max) const {
-  const std::lock_guard lock(mutex_);
-  return find_job(job).events.after(sequence, count_max);
+  return look([&] {
+    JobEntry &entry = const_cast<JobEntry &>(find_job(job));
+    load_events(entry);
+    return entry.events.after(sequence, count_max);
+  });
 }
 
 std::shared_ptr<void> CoordinatorImpl::subscribe(Id job, std::function<void()> notify) const {
@@ -104,12 +150,24 @@ std::shared_ptr<void> CoordinatorImpl::subscribe(Id job, std::function<void()> n
 void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch) {
   Event event;
   event.job_id = entry.job.setup().id;
-  event.time_ms = wall_clock_ms();
+  event.time_ms = runtime_.wall_ms();
   event.type = std::move(notice.type);
   event.text = std::move(notice.text);
   event.fields = std::move(notice.fields);
+  const std::uint64_t oldest = entry.events.first_kept();
   const Event &kept = entry.events.append(std::move(event));
-  if (options_.log && kept.type != "worker_progress") {
+  if (oldest != 0 && entry.events.first_kept() != oldest)
+    batch.writes.push_back({"events", wire::journal_key({kept.job_id, oldest}), {}});
+  if (kept.type != kProgressEvent) {
+    batch.writes.push_back(
+        {"events", wire::journal_key({kept.job_id, kept.sequence}), wire::encode_stored(kept)});
+  }
+  if (kept.sequence > entry.event_ceiling) {
+    entry.event_ceiling = kept.sequence + kEventSequenceBlock;
+    batch.writes.push_back(
+        {"event_ceilings", wire::journal_key({kept.job_id}), std::to_string(entry.event_ceiling)});
+  }
+  if (options_.log && kept.type != kProgressEvent) {
     batch.effects.push_back([this, text = kept.text, type = kept.type, job = kept.job_id] {
       options_.log({LogLevel::info, "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
     });
@@ -134,11 +192,12 @@ void CoordinatorImpl::work_later(Batch &batch, std::function<void()> work) {
   });
 }
 
-void CoordinatorImpl::step_later(Id job, core::JobEvent event, std::function<void(JobEntry &)> before) {
+void CoordinatorImpl::step_later(Id job, core::JobEvent event,
+                                 std::function<void(JobEntry &, Batch &)> before) {
   try {
     loop_->post({[this, job, event = std::move(event), before = std::move(before)](Batch &batch) {
                    JobEntry &entry = find_job(job);
-                   if (before) before(entry);
+                   if (before) before(entry, batch);
                    step(entry, event, batch);
                  },
                  {}});

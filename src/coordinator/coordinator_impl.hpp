@@ -5,14 +5,16 @@
 //   coordinator_jobs.cpp      jobs: admission, status
 //   coordinator_rounds.cpp    what a job's state machine asks for, done
 //   coordinator_sessions.cpp  the WorkerService
+//   coordinator_journal.cpp   what is kept of all this
+//   coordinator_restore.cpp   and how it comes back
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,13 +24,15 @@
 #include "coordinator/sessions.hpp"
 #include "core/job.hpp"
 #include "parsyn/coordinator.hpp"
+#include "system/runtime.hpp"
 #include "system/thread_pool.hpp"
+#include "wire/journal_documents.hpp"
 
 namespace parsyn::coordinator {
 
 /// A job with everything that its state machine does not see.
 struct JobEntry {
-  explicit JobEntry(core::JobSetup setup) : job(std::move(setup)) {}
+  explicit JobEntry(core::Job state) : job(std::move(state)) {}
 
   core::Job job;
   ModelInfo model;
@@ -47,11 +51,18 @@ struct JobEntry {
   std::optional<std::int64_t> ended_ms;
   std::optional<Time> wake_at;
   std::string idempotency_key;
+  std::set<std::uint32_t> kept_rounds;  // whose global models are stored
+
+  core::JobChanges unkept;          // what the journal does not know yet
+  std::optional<Time> clock_kept;   // when the time that remains was last kept
+  std::uint64_t event_ceiling = 0;  // as the journal has it
+  bool events_loaded = true;        // false: they are in the journal, and nobody has asked yet
+  std::string cannot_go_on;         // after a restart: why
 };
 
 class CoordinatorImpl final : public Coordinator, private WorkerService {
  public:
-  explicit CoordinatorImpl(const CoordinatorOptions &options);
+  CoordinatorImpl(const CoordinatorOptions &options, system::Runtime &runtime);
   ~CoordinatorImpl() override;
 
   WorkerCredentials add_worker(const WorkerSpec &spec) override;
@@ -82,6 +93,7 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::vector<Event> events_after(Id job, std::uint64_t sequence, std::size_t count_max) const override;
   std::shared_ptr<void> subscribe(Id job, std::function<void()> notify) const override;
 
+  std::string failure() const override { return loop_->failure(); }
   WorkerService &worker_service() override { return *this; }
   ObjectStore &store() override { return *options_.store; }
   void stop() override;
@@ -103,6 +115,11 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::uint64_t may_write(Id worker, std::string_view key) const override;
   ObjectStore &objects() override { return *options_.store; }
 
+  /// What `see` returns, run under mutex_, of a state that is committed; or, where the journal fails, of the
+  /// state that there is.
+  template <typename See>
+  auto look(See see) const -> decltype(see());
+
   // All below run under mutex_.
   JobEntry &find_job(Id id);
   const JobEntry &find_job(Id id) const;
@@ -118,12 +135,38 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   void publish(JobEntry &entry, core::Notice notice, Batch &batch);
   void invite(JobEntry &entry, const core::JobInvitation &invitation, Batch &batch);
   void ask_for_evaluation(JobEntry &entry, const Invitation &invitation, Batch &batch);
-  Task task_of(const JobEntry &entry, Task::Kind kind);
+  Task task_of(const JobEntry &entry, Task::Kind kind) const;
+  /// False: after a restart the worker goes on with this very task, which keeps its number.
+  bool give(Id worker, const JobEntry &entry, Task task, Batch &batch);
   void end_session(Id worker, Batch &batch);
   void on_time(Time now, Batch &batch);
+  /// Each heartbeat brings a turn of the loop, so this needs no wake-up of its own.
+  void report_stalled(Time now, Batch &batch);
   std::optional<Time> next_wake() const;
+  /// On the loop's thread, without mutex_.
+  void on_journal(const std::string &reason, bool broken);
   ReportReceipt take_report(Id worker, const Report &report, Batch &batch);
   void note_progress(Id worker, Session &session, const Task &task, TaskProgress progress, Batch &batch);
+
+  // coordinator_journal.cpp
+  void keep(JobEntry &entry, Batch &batch);
+  void keep_clock(JobEntry &entry, Batch &batch);
+  void keep_session(Id worker, Batch &batch);
+  /// Everything that has changed since the last batch.
+  void keep_changes(Batch &batch);
+  wire::StoredCounters counters() const;
+  /// Models of rounds that need not be kept any more go, after the commit.
+  void collect_models(JobEntry &entry, Batch &batch);
+  void load_events(JobEntry &entry) const;
+
+  // coordinator_restore.cpp: before the loop starts.
+  void restore();
+  void restore_job(Id id, const wire::StoredJob &stored);
+  void find_models(JobEntry &entry);
+  void check_store(bool fresh, std::string &id);
+  void sweep_orphans();
+  /// The first command: the work that was under way is asked for again.
+  void resume(Batch &batch);
 
   // Started after a batch is committed; run on pool_, without mutex_, and come back as commands.
   void start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch);
@@ -131,10 +174,18 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   void start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch);
   void start_clean_up(const std::string &prefix, Batch &batch);
   void clean_up(const std::string &prefix) const;
-  void discard(const JobEntry &entry, const core::RoundAttempt &over, Batch &batch);
   void work_later(Batch &batch, std::function<void()> work);
+  /// For work on pool_ that the coordinator's own disk or memory has stopped: whether it will be tried again.
+  bool retry_later(Id job, const std::string &what, const std::string &why, Time first_tried, unsigned tries,
+                   std::function<void()> work);
+  void check_update(Id job, core::UpdateVerdict verdict, const ReportSummary &report,
+                    const std::shared_ptr<const std::vector<TensorSpec>> &specs, Time first_tried,
+                    unsigned tries);
+  void average(Id job, core::RoundAveraged averaged, const std::vector<ReportSummary> &reports,
+               const std::shared_ptr<const std::vector<TensorSpec>> &specs, Time first_tried, unsigned tries);
+  void remove_objects(std::vector<std::string> keys, Batch &batch);
   /// For work on pool_: changes the job, unless the coordinator is stopping.
-  void step_later(Id job, core::JobEvent event, std::function<void(JobEntry &)> before = {});
+  void step_later(Id job, core::JobEvent event, std::function<void(JobEntry &, Batch &)> before = {});
 
   DatasetInfo keep_dataset(DatasetInfo info);
   ModelInfo keep_model(ModelInfo info);
@@ -142,15 +193,17 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   void log_now(LogLevel level, std::string_view id, std::string text) const;
 
   const CoordinatorOptions options_;
+  system::Runtime &runtime_;
   const std::shared_ptr<Journal> journal_;
   std::atomic<bool> stopping_{false};
+  std::atomic<bool> broken_{false};  // the journal
   std::atomic<Id> last_worker_{0};
   std::atomic<Id> last_dataset_{0};
   std::atomic<Id> last_model_{0};
   std::atomic<Id> last_job_{0};
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable job_changed_;
+  const std::unique_ptr<system::Signal> job_changed_;
   std::map<Id, RegisteredWorker> workers_;
   std::map<std::string, Id> worker_by_token_sha256_;
   std::map<Id, DatasetInfo> datasets_;
@@ -160,17 +213,45 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::map<std::string, Id> job_by_idempotency_key_;
   Sessions sessions_;
   std::uint64_t last_task_ = 0;
+  std::set<Id> unkept_jobs_;  // those that the journal does not know as they are
+  std::set<Id> unkept_sessions_;
+  wire::StoredCounters kept_counters_;
+  std::string boot_id_;
+  std::multimap<Time, std::function<void()>> retries_;  // work for pool_, by when
 
   // Destroyed in this order: the pool ends its work before the loop that takes its results, before the state.
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<system::ThreadPool> pool_;
 };
 
-/// Of a report's entry in the journal.
-std::string report_key(const JobEntry &entry, const core::RoundAttempt &attempt, Id worker);
-
-/// Wall clock, for people: milliseconds since 1970.
-std::int64_t wall_clock_ms();
+template <typename See>
+auto CoordinatorImpl::look(See see) const -> decltype(see()) {
+  using Seen = decltype(see());
+  if (!stopping_ && loop_->failure().empty()) {
+    // What `see` throws is the caller's; what the loop throws means that it could not be asked.
+    struct Outcome {
+      std::optional<Seen> seen;
+      std::exception_ptr thrown;
+    };
+    std::optional<Outcome> outcome;
+    try {
+      outcome = loop_->look<Outcome>([&see] {
+        Outcome found;
+        try {
+          found.seen.emplace(see());
+        } catch (...) {
+          found.thrown = std::current_exception();
+        }
+        return found;
+      });
+    } catch (const Error &) {
+    }
+    if (outcome && outcome->thrown) std::rethrow_exception(outcome->thrown);
+    if (outcome) return std::move(*outcome->seen);
+  }
+  const std::lock_guard lock(mutex_);
+  return see();
+}
 
 /// A source that gives up with Error(cancelled) once `stopping` is set: what bounds stop() while a model is
 /// averaged.

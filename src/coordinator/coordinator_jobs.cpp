@@ -6,7 +6,6 @@
 #include "coordinator/stored_data.hpp"
 #include "core/random.hpp"
 #include "parsyn/safetensors.hpp"
-#include "system/random.hpp"
 #include "wire/job_document.hpp"
 #include "wire/parsed.hpp"
 
@@ -70,7 +69,7 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
   if (auto faults = check(asked); !faults.empty()) throw wire::refusal("training job", std::move(faults));
 
   JobConfig config = asked;
-  if (!config.seed) config.seed = system::random_u64();
+  if (!config.seed) config.seed = runtime_.random_u64();
   const DatasetInfo data = dataset(config.dataset_id);
   const ModelInfo model_info = model(config.model_id);
 
@@ -85,10 +84,10 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
   setup.join_window = options_.join_window;
   setup.examples_per_worker_max = options_.examples_per_worker_max;
 
-  auto entry = std::make_unique<JobEntry>(setup);
+  auto entry = std::make_unique<JobEntry>(core::Job(setup));
   entry->model = model_info;
   entry->dataset = data;
-  entry->created_ms = wall_clock_ms();
+  entry->created_ms = runtime_.wall_ms();
   entry->idempotency_key = idempotency_key;
   if (config.is_distributed() && !data.local) {
     const auto partitioner = make_partitioner(config.distributed->partitioning);
@@ -101,6 +100,7 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
                 initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
           : options_.store->stat(model_info.weights_key);
   entry->global = entry->initial_global;
+  if (model_info.weights_key.empty()) entry->kept_rounds.insert(0);
   entry->specs = std::make_shared<const std::vector<TensorSpec>>(
       read_safetensors_header(*options_.store->open(entry->global.key)).specs());
   if (!setup.model.module_key.empty()) entry->module = options_.store->stat(setup.model.module_key);
@@ -120,15 +120,17 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
     std::vector<core::WorkerProfile> live;
     for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
     batch.writes.push_back(
-        {"job_configs", std::to_string(id), wire::job_config_json(kept.job.setup().config)});
-    apply(kept, kept.job.start(live, Loop::now()), batch);
+        {"jobs", wire::journal_key({id}),
+         wire::encode_stored(wire::StoredJob{kept.job.setup(), kept.model, kept.dataset, kept.created_ms,
+                                             kept.idempotency_key, kept.partitioner, kept.initial_global,
+                                             kept.module, kept.validation})});
+    apply(kept, kept.job.start(live, runtime_.now()), batch);
     return status_of(kept);
   });
 }
 
 JobStatus CoordinatorImpl::job(Id id) const {
-  const std::lock_guard lock(mutex_);
-  return status_of(find_job(id));
+  return look([&] { return status_of(find_job(id)); });
 }
 
 JobState CoordinatorImpl::job_state(Id id) const {
@@ -137,12 +139,13 @@ JobState CoordinatorImpl::job_state(Id id) const {
 }
 
 std::vector<JobStatus> CoordinatorImpl::jobs(Id after, std::size_t count_max) const {
-  const std::lock_guard lock(mutex_);
-  std::vector<JobStatus> page;
-  for (auto entry = jobs_.upper_bound(after); entry != jobs_.end() && page.size() < count_max; ++entry) {
-    page.push_back(summary_of(*entry->second));
-  }
-  return page;
+  return look([&] {
+    std::vector<JobStatus> page;
+    for (auto entry = jobs_.upper_bound(after); entry != jobs_.end() && page.size() < count_max; ++entry) {
+      page.push_back(summary_of(*entry->second));
+    }
+    return page;
+  });
 }
 
 JobStatus CoordinatorImpl::stop_job(Id id) {
@@ -171,12 +174,15 @@ JobStatus CoordinatorImpl::cancel_job(Id id) {
 
 JobStatus CoordinatorImpl::wait(Id id, std::chrono::milliseconds timeout) const {
   // Longer than anyone waits, and short enough to add to a point in time.
-  const auto until =
-      std::chrono::steady_clock::now() + std::min(timeout, std::chrono::milliseconds(std::chrono::years(1)));
-  std::unique_lock lock(mutex_);
-  const JobEntry &entry = find_job(id);
-  job_changed_.wait_until(lock, until, [&] { return stopping_ || is_terminal(entry.job.state()); });
-  return status_of(entry);
+  const Time until = runtime_.now() + std::min(timeout, std::chrono::milliseconds(std::chrono::years(1)));
+  {
+    std::unique_lock lock(mutex_);
+    const JobEntry &entry = find_job(id);
+    const auto over = [&] { return stopping_ || broken_ || is_terminal(entry.job.state()); };
+    runtime_.wait_until(*job_changed_, lock, until, over);
+  }
+  if (broken_) throw Error(ErrorCode::unavailable, failure());
+  return job(id);
 }
 
 ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
@@ -196,6 +202,13 @@ ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
           throw Error(ErrorCode::not_found,
                       "job " + std::to_string(id) + " has no model of round " + std::to_string(*number));
       }
+      const bool its_own = key.starts_with(job_folder(id));
+      if (its_own && !entry.kept_rounds.contains(*number)) {
+        throw Error(ErrorCode::not_found,
+                    "the model of round " + std::to_string(*number) + " of job " + std::to_string(id) +
+                        " is not kept any more: those of the last " + std::to_string(options_.keep_rounds) +
+                        " rounds and of the best one are (keep_rounds)");
+      }
     } else if (std::holds_alternative<BestRound>(round)) {
       const auto best = entry.job.best_round();
       if (!best)
@@ -210,8 +223,11 @@ ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
 }
 
 std::vector<LossSeries> CoordinatorImpl::losses(Id id, std::optional<std::uint32_t> round) const {
-  const std::lock_guard lock(mutex_);
-  return find_job(id).losses.series(round);
+  return look([&] {
+    JobEntry &entry = const_cast<JobEntry &>(find_job(id));
+    load_events(entry);
+    return entry.losses.series(round);
+  });
 }
 
 JobStatus CoordinatorImpl::status_of(const JobEntry &entry) const {
@@ -236,7 +252,8 @@ JobStatus CoordinatorImpl::summary_of(const JobEntry &entry) const {
   status.started_ms = entry.started_ms;
   status.ended_ms = entry.ended_ms;
   if (const auto deadline = job.deadline()) {
-    status.deadline_seconds = std::max(0.0, std::chrono::duration<double>(*deadline - Loop::now()).count());
+    status.deadline_seconds =
+        std::max(0.0, std::chrono::duration<double>(*deadline - runtime_.now()).count());
   }
   status.notices = job.notices();
   status.partitioner = entry.partitioner;
@@ -266,6 +283,7 @@ void CoordinatorImpl::fill_progress(const JobEntry &entry, JobStatus &status) co
     worker.examples_per_second = session->progress->examples_per_second;
     if (has_reported) continue;
     worker.phase = session->progress->phase;
+    worker.stalled = session->stalled;
     worker.step = session->progress->step;
     worker.steps = session->progress->steps;
   }

@@ -3,14 +3,12 @@
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
+#include "core/name_check.hpp"
 #include "parsyn/safetensors.hpp"
 #include "system/files.hpp"
-#include "system/random.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
 #include "tensor/masters.hpp"
 #include "wire/parsed.hpp"
-#include "wire/resource_json.hpp"
 
 namespace parsyn::coordinator {
 namespace {
@@ -18,12 +16,8 @@ namespace {
 constexpr std::size_t kTokenBytes = 32;
 
 void check_name(const std::string &name, std::vector<Fault> &faults) {
-  if (name.empty() || name.size() > limits::kNameBytesMax || !system::is_utf8(name) ||
-      system::printable(name, name.size()) != name) {
-    faults.push_back({"name", "format",
-                      "a name has 1 to " + std::to_string(limits::kNameBytesMax) +
-                          " bytes of UTF-8 without control characters"});
-  }
+  std::string reason = core::why_name_is_refused(name);
+  if (!reason.empty()) faults.push_back({"name", "format", std::move(reason)});
 }
 
 template <typename T>
@@ -77,17 +71,16 @@ WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec) {
   return loop_->call<WorkerCredentials>([this, spec](Batch &batch) {
     check_count(workers_.size(), limits::kWorkersMax, "workers");
     WorkerCredentials credentials;
-    credentials.token = system::random_hex(kTokenBytes);
+    credentials.token = runtime_.random_hex(kTokenBytes);
     RegisteredWorker worker;
     worker.info.id = ++last_worker_;
     worker.info.name = spec.name;
     worker.info.kind = spec.kind;
-    worker.info.created_ms = wall_clock_ms();
+    worker.info.created_ms = runtime_.wall_ms();
     worker.token_sha256 = system::sha256_hex(credentials.token);
     credentials.worker = worker.info;
-    const std::string key = std::to_string(worker.info.id);
-    batch.writes.push_back({"workers", key, wire::worker_json(worker.info)});
-    batch.writes.push_back({"worker_tokens", key, worker.token_sha256});
+    batch.writes.push_back({"workers", wire::journal_key({worker.info.id}),
+                            wire::encode_stored(wire::StoredWorker{worker.info, worker.token_sha256})});
     worker_by_token_sha256_[worker.token_sha256] = worker.info.id;
     workers_[worker.info.id] = std::move(worker);
     return credentials;
@@ -98,8 +91,7 @@ void CoordinatorImpl::remove_worker(Id id) {
   loop_->call<bool>([this, id](Batch &batch) {
     const RegisteredWorker &worker = find_in(workers_, id, "worker");
     worker_by_token_sha256_.erase(worker.token_sha256);
-    batch.writes.push_back({"workers", std::to_string(id), {}});
-    batch.writes.push_back({"worker_tokens", std::to_string(id), {}});
+    batch.writes.push_back({"workers", wire::journal_key({id}), {}});
     end_session(id, batch);
     workers_.erase(id);
     return true;
@@ -113,15 +105,15 @@ WorkerInfo CoordinatorImpl::info_of(const RegisteredWorker &worker) const {
 }
 
 std::vector<WorkerInfo> CoordinatorImpl::workers() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<WorkerInfo> infos;
-  for (const auto &[id, worker] : workers_) infos.push_back(info_of(worker));
-  return infos;
+  return look([&] {
+    std::vector<WorkerInfo> infos;
+    for (const auto &[id, worker] : workers_) infos.push_back(info_of(worker));
+    return infos;
+  });
 }
 
 WorkerInfo CoordinatorImpl::worker(Id id) const {
-  const std::lock_guard lock(mutex_);
-  return info_of(find_in(workers_, id, "worker"));
+  return look([&] { return info_of(find_in(workers_, id, "worker")); });
 }
 
 DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
@@ -170,7 +162,7 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
   DatasetInfo info{.id = ++last_dataset_,
                    .name = spec.name,
                    .local = true,
-                   .created_ms = wall_clock_ms(),
+                   .created_ms = runtime_.wall_ms(),
                    .train = {},
                    .validation = {}};
   if (validation) {
@@ -191,7 +183,7 @@ DatasetInfo CoordinatorImpl::add_dataset(const std::string &name, const Examples
   DatasetInfo info{.id = ++last_dataset_,
                    .name = name,
                    .local = false,
-                   .created_ms = wall_clock_ms(),
+                   .created_ms = runtime_.wall_ms(),
                    .train = shape_of(train),
                    .validation = {}};
   store_state(*options_.store, train_key(info.id), train.to_state_dict());
@@ -205,19 +197,17 @@ DatasetInfo CoordinatorImpl::add_dataset(const std::string &name, const Examples
 DatasetInfo CoordinatorImpl::keep_dataset(DatasetInfo info) {
   return loop_->call<DatasetInfo>([this, info = std::move(info)](Batch &batch) {
     check_count(datasets_.size(), limits::kDatasetsMax, "datasets");
-    batch.writes.push_back({"datasets", std::to_string(info.id), wire::dataset_json(info)});
+    batch.writes.push_back({"datasets", wire::journal_key({info.id}), wire::encode_stored(info)});
     return datasets_[info.id] = info;
   });
 }
 
 std::vector<DatasetInfo> CoordinatorImpl::datasets() const {
-  const std::lock_guard lock(mutex_);
-  return values_of(datasets_);
+  return look([&] { return values_of(datasets_); });
 }
 
 DatasetInfo CoordinatorImpl::dataset(Id id) const {
-  const std::lock_guard lock(mutex_);
-  return find_in(datasets_, id, "dataset");
+  return look([&] { return find_in(datasets_, id, "dataset"); });
 }
 
 ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec) {
@@ -225,7 +215,7 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec) {
   check_name(spec.name, faults);
   ModelInfo info{.id = 0,
                  .name = spec.name,
-                 .created_ms = wall_clock_ms(),
+                 .created_ms = runtime_.wall_ms(),
                  .description = spec.description,
                  .num_parameters = 0,
                  .weights_key = {},
@@ -295,7 +285,7 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const StateDict &wei
   if (!faults.empty()) throw wire::refusal("model", std::move(faults));
   ModelInfo info{.id = ++last_model_,
                  .name = spec.name,
-                 .created_ms = wall_clock_ms(),
+                 .created_ms = runtime_.wall_ms(),
                  .description = spec.description,
                  .num_parameters = parameters_of(weights),
                  .weights_key = {},
@@ -309,19 +299,17 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const StateDict &wei
 ModelInfo CoordinatorImpl::keep_model(ModelInfo info) {
   return loop_->call<ModelInfo>([this, info = std::move(info)](Batch &batch) {
     check_count(models_.size(), limits::kModelsMax, "models");
-    batch.writes.push_back({"models", std::to_string(info.id), wire::model_json(info)});
+    batch.writes.push_back({"models", wire::journal_key({info.id}), wire::encode_stored(info)});
     return models_[info.id] = info;
   });
 }
 
 std::vector<ModelInfo> CoordinatorImpl::models() const {
-  const std::lock_guard lock(mutex_);
-  return values_of(models_);
+  return look([&] { return values_of(models_); });
 }
 
 ModelInfo CoordinatorImpl::model(Id id) const {
-  const std::lock_guard lock(mutex_);
-  return find_in(models_, id, "model");
+  return look([&] { return find_in(models_, id, "model"); });
 }
 
 }  // namespace parsyn::coordinator

@@ -1,12 +1,11 @@
 // What a job's state machine asks for, done: journal, events, tasks, checks, averages.
 #include <algorithm>
+#include <new>
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
 #include "parsyn/aggregator.hpp"
 #include "parsyn/safetensors.hpp"
-#include "wire/messages.hpp"
-#include "wire/resource_json.hpp"
 
 namespace parsyn::coordinator {
 namespace {
@@ -17,13 +16,21 @@ std::uint64_t update_bytes_max(const std::vector<TensorSpec> &specs) {
   return layout.file_bytes + 3 * layout.head.size() + (std::uint64_t{64} << 10);
 }
 
+/// The coordinator's own disk or memory, which may be there again in a moment; not what a worker has sent.
+bool is_ours(const std::exception &error) {
+  if (dynamic_cast<const std::bad_alloc *>(&error) != nullptr) return true;
+  const auto *known = dynamic_cast<const Error *>(&error);
+  return known != nullptr && (known->code() == ErrorCode::io || known->code() == ErrorCode::unavailable ||
+                              known->code() == ErrorCode::timeout);
+}
+
 ObjectRef ref_of(const ObjectInfo &info) { return {info.key, info.bytes, info.sha256, {}}; }
 
 }  // namespace
 
 void CoordinatorImpl::step(JobEntry &entry, const core::JobEvent &event, Batch &batch) {
   if (is_terminal(entry.job.state())) return;
-  apply(entry, entry.job.step(event, Loop::now()), batch);
+  apply(entry, entry.job.step(event, runtime_.now()), batch);
 }
 
 void CoordinatorImpl::step_all(const core::JobEvent &event, Batch &batch) {
@@ -36,14 +43,15 @@ void CoordinatorImpl::step_all(const core::JobEvent &event, Batch &batch) {
 void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &batch) {
   const Id id = entry.job.setup().id;
   entry.wake_at = actions.wake_at;
-  if (entry.job.state() == JobState::running && !entry.started_ms) entry.started_ms = wall_clock_ms();
+  if (entry.job.state() == JobState::running && !entry.started_ms) entry.started_ms = runtime_.wall_ms();
   if (actions.ended) {
-    entry.ended_ms = wall_clock_ms();
+    entry.ended_ms = runtime_.wall_ms();
     open_jobs_.erase(id);
   }
-  if (actions.changed) {
-    batch.writes.push_back({"jobs", std::to_string(id), wire::job_summary_json(summary_of(entry))});
-  }
+  entry.unkept.job = entry.unkept.job || actions.changes.job;
+  entry.unkept.seats.insert(actions.changes.seats.begin(), actions.changes.seats.end());
+  entry.unkept.rounds.insert(actions.changes.rounds.begin(), actions.changes.rounds.end());
+  unkept_jobs_.insert(id);
   for (core::Notice &notice : actions.notices) publish(entry, std::move(notice), batch);
 
   for (const Id worker : actions.withdraw) {
@@ -56,20 +64,24 @@ void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &ba
   for (const Id worker : actions.check) start_check(entry, worker, batch);
   if (!actions.aggregate.empty()) start_aggregation(entry, std::move(actions.aggregate), batch);
   for (const Invitation &invitation : actions.evaluate) ask_for_evaluation(entry, invitation, batch);
-  if (actions.discard) discard(entry, *actions.discard, batch);
+  if (actions.discard) {
+    start_clean_up(update_folder(id, actions.discard->round, actions.discard->attempt), batch);
+    if (!entry.job.records().empty() && entry.job.records().back().succeeded)
+      entry.kept_rounds.insert(entry.job.records().back().round);
+  }
+  if (!actions.changes.rounds.empty()) collect_models(entry, batch);
   if (actions.ended) {
     start_clean_up(partitions_folder(id), batch);
     if (entry.job.attempt() > 0)
       start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
   }
-  job_changed_.notify_all();
+  job_changed_->notify_all();
 }
 
-Task CoordinatorImpl::task_of(const JobEntry &entry, Task::Kind kind) {
+Task CoordinatorImpl::task_of(const JobEntry &entry, Task::Kind kind) const {
   const core::Job &job = entry.job;
   Task task;
   task.kind = kind;
-  task.task_id = ++last_task_;
   task.job_id = job.setup().id;
   task.job_name = job.setup().config.name;
   task.round = job.round();
@@ -102,22 +114,39 @@ void CoordinatorImpl::invite(JobEntry &entry, const core::JobInvitation &invitat
       UploadSlot{update_key(job, task.round, entry.job.attempt(), invitation.worker, invitation.lease),
                  update_bytes_max(*entry.specs),
                  {}};
+  const std::int64_t round = task.round;
+  const auto steps = static_cast<std::int64_t>(task.steps);
+  if (!give(invitation.worker, entry, std::move(task), batch)) return;
   publish(entry,
           {"worker_invited",
-           "worker " + std::to_string(invitation.worker) + " is invited to round " +
-               std::to_string(task.round) + " with " + std::to_string(invitation.num_examples) + " examples",
+           "worker " + std::to_string(invitation.worker) + " is invited to round " + std::to_string(round) +
+               " with " + std::to_string(invitation.num_examples) + " examples",
            {{"worker_id", static_cast<std::int64_t>(invitation.worker)},
-            {"round", static_cast<std::int64_t>(task.round)},
-            {"steps", static_cast<std::int64_t>(task.steps)},
+            {"round", round},
+            {"steps", steps},
             {"partition", invitation.partition ? static_cast<std::int64_t>(*invitation.partition) : -1}}},
           batch);
-  sessions_.give(*session, std::move(task), batch.effects);
 }
 
 void CoordinatorImpl::ask_for_evaluation(JobEntry &entry, const Invitation &invitation, Batch &batch) {
-  Session *session = sessions_.find(invitation.worker);
+  const Session *session = sessions_.find(invitation.worker);
   if (session == nullptr || session->lease != invitation.lease) return;
-  sessions_.give(*session, task_of(entry, Task::Kind::evaluate), batch.effects);
+  give(invitation.worker, entry, task_of(entry, Task::Kind::evaluate), batch);
+}
+
+bool CoordinatorImpl::give(Id worker, const JobEntry &entry, Task task, Batch &batch) {
+  Session &session = *sessions_.find(worker);
+  const bool evaluates = task.kind == Task::Kind::evaluate;
+  const auto same = std::ranges::find_if(session.kept_tasks, [&](const wire::StoredTask &kept) {
+    return kept.job_id == task.job_id && kept.attempt == entry.job.attempt() && kept.evaluates == evaluates;
+  });
+  const bool known =
+      same != session.kept_tasks.end() && Sessions::find_task(session, same->task_id) == nullptr;
+  task.task_id = known ? same->task_id : ++last_task_;
+  if (!known) session.kept_tasks.push_back({task.task_id, task.job_id, entry.job.attempt(), evaluates});
+  unkept_sessions_.insert(worker);
+  sessions_.give(session, std::move(task), batch.effects);
+  return !known;
 }
 
 void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
@@ -132,7 +161,11 @@ void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, B
       auto stored =
           store_partitions(*options_.store, source, job, count, *make_partitioner(config), seed, examples);
       step_later(job, core::PartitionsMade{std::move(examples)},
-                 [stored = std::move(stored)](JobEntry &made) { made.partitions = stored; });
+                 [stored = std::move(stored)](JobEntry &made, Batch &with) {
+                   made.partitions = stored;
+                   with.writes.push_back({"job_partitions", wire::journal_key({made.job.setup().id}),
+                                          wire::encode_stored(stored)});
+                 });
     } catch (const std::exception &error) {
       if (!stopping_)
         step_later(job, core::DriverFailed{std::string("the data could not be divided: ") + error.what()});
@@ -146,73 +179,114 @@ void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, B
 }
 
 void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
-  const ReportSummary &report = entry.job.current()->participants().at(worker).report;
-  const std::string key =
-      update_key(entry.job.setup().id, entry.job.round(), entry.job.attempt(), worker, report.lease);
-  core::UpdateVerdict verdict{worker, entry.job.round(), entry.job.attempt(), {}};
-  work_later(batch, [this, key, verdict, job = entry.job.setup().id, specs = entry.specs,
-                     sha256 = report.sha256]() mutable {
-    try {
-      const ObjectInfo info = options_.store->stat(key);
-      if (info.sha256 != sha256) {
-        verdict.refusal = "the stored update has SHA-256 " + info.sha256 + "; the report says " + sha256;
-      } else {
-        const InterruptibleSource source(options_.store->open(key), stopping_);
-        system::PoolExecutor executor(*pool_);
-        verdict.refusal = why_update_is_refused(source, *specs, executor);
-      }
-    } catch (const std::exception &error) {
-      if (stopping_) return;
-      verdict.refusal = std::string("the stored update could not be read: ") + error.what();
+  const ReportSummary report = entry.job.current()->participants().at(worker).report;
+  const core::UpdateVerdict verdict{worker, entry.job.round(), entry.job.attempt(), {}};
+  work_later(batch, [this, job = entry.job.setup().id, verdict, report, specs = entry.specs,
+                     now = runtime_.now()] { check_update(job, verdict, report, specs, now, 0); });
+}
+
+void CoordinatorImpl::check_update(Id job, core::UpdateVerdict verdict, const ReportSummary &report,
+                                   const std::shared_ptr<const std::vector<TensorSpec>> &specs,
+                                   Time first_tried, unsigned tries) {
+  const std::string key = update_key(job, verdict.round, verdict.attempt, verdict.worker, report.lease);
+  try {
+    const ObjectInfo info = options_.store->stat(key);
+    if (info.sha256 != report.sha256) {
+      verdict.refusal = "the stored update has SHA-256 " + info.sha256 + "; the report says " + report.sha256;
+    } else {
+      const InterruptibleSource source(options_.store->open(key), stopping_);
+      system::PoolExecutor executor(*pool_);
+      verdict.refusal = why_update_is_refused(source, *specs, executor);
     }
-    step_later(job, verdict);
-  });
+  } catch (const std::exception &error) {
+    if (stopping_) return;
+    if (is_ours(error) &&
+        retry_later(job, "the update of worker " + std::to_string(verdict.worker) + " cannot be read",
+                    error.what(), first_tried, tries,
+                    [this, job, verdict, report, specs, first_tried, tries] {
+                      check_update(job, verdict, report, specs, first_tried, tries + 1);
+                    })) {
+      return;
+    }
+    verdict.refusal = std::string("the stored update could not be read: ") + error.what();
+  }
+  step_later(job, verdict);
 }
 
 void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch) {
-  const Id job = entry.job.setup().id;
   core::RoundAveraged averaged;
   averaged.round = entry.job.round();
   averaged.attempt = entry.job.attempt();
-  work_later(batch, [this, job, averaged, reports = std::move(reports), specs = entry.specs]() mutable {
-    ObjectInfo stored;
-    try {
-      std::vector<std::unique_ptr<InterruptibleSource>> sources;
-      std::vector<Update> updates;
-      for (const ReportSummary &report : reports) {
-        const std::string key =
-            update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
-        // What was checked is what counts: an upload that was under way may have replaced it since.
-        if (options_.store->stat(key).sha256 != report.sha256) {
-          throw Error(ErrorCode::corrupt_data, "the update of worker " + std::to_string(report.worker) +
-                                                   " is not the one that was checked any more");
-        }
-        sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
-        updates.push_back({report.worker, report.num_examples, sources.back().get()});
+  work_later(batch,
+             [this, job = entry.job.setup().id, averaged, reports = std::move(reports), specs = entry.specs,
+              now = runtime_.now()] { average(job, averaged, reports, specs, now, 0); });
+}
+
+void CoordinatorImpl::average(Id job, core::RoundAveraged averaged, const std::vector<ReportSummary> &reports,
+                              const std::shared_ptr<const std::vector<TensorSpec>> &specs, Time first_tried,
+                              unsigned tries) {
+  ObjectInfo stored;
+  try {
+    std::vector<std::unique_ptr<InterruptibleSource>> sources;
+    std::vector<Update> updates;
+    for (const ReportSummary &report : reports) {
+      const std::string key = update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
+      // What was checked is what counts: an upload that was under way may have replaced it since.
+      if (options_.store->stat(key).sha256 != report.sha256) {
+        throw Error(ErrorCode::corrupt_data, "the update of worker " + std::to_string(report.worker) +
+                                                 " is not the one that was checked any more");
       }
-      const auto writer = options_.store->create(global_key(job, averaged.round, averaged.attempt));
-      system::PoolExecutor executor(*pool_);
-      FedAvgAggregator().aggregate(*specs, updates, executor, *writer, {{"format", "pt"}});
-      stored = writer->commit();
-      averaged.key = stored.key;
-      averaged.sha256 = stored.sha256;
-      averaged.bytes = stored.bytes;
-    } catch (const std::exception &error) {
-      if (stopping_) return;
-      averaged.failure = error.what();
+      sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
+      updates.push_back({report.worker, report.num_examples, sources.back().get()});
     }
-    const bool succeeded = averaged.failure.empty();
-    step_later(job, averaged, [succeeded, stored](JobEntry &done) {
-      if (succeeded && !is_terminal(done.job.state())) done.global = stored;
-    });
+    const auto writer = options_.store->create(global_key(job, averaged.round, averaged.attempt));
+    system::PoolExecutor executor(*pool_);
+    FedAvgAggregator().aggregate(*specs, updates, executor, *writer, {{"format", "pt"}});
+    stored = writer->commit();
+    averaged.key = stored.key;
+    averaged.sha256 = stored.sha256;
+    averaged.bytes = stored.bytes;
+  } catch (const std::exception &error) {
+    if (stopping_) return;
+    if (is_ours(error) && retry_later(job, "the updates cannot be averaged", error.what(), first_tried, tries,
+                                      [this, job, averaged, reports, specs, first_tried, tries] {
+                                        average(job, averaged, reports, specs, first_tried, tries + 1);
+                                      })) {
+      return;
+    }
+    averaged.failure = error.what();
+  }
+  const bool succeeded = averaged.failure.empty();
+  step_later(job, averaged, [this, succeeded, stored](JobEntry &done, Batch &batch) {
+    if (!succeeded) return;
+    if (is_terminal(done.job.state())) return remove_objects({stored.key}, batch);
+    done.global = stored;
   });
 }
 
-void CoordinatorImpl::discard(const JobEntry &entry, const core::RoundAttempt &over, Batch &batch) {
-  for (const Contribution &contribution : entry.job.records().back().contributions) {
-    batch.writes.push_back({"reports", report_key(entry, over, contribution.worker_id), {}});
+bool CoordinatorImpl::retry_later(Id job, const std::string &what, const std::string &why, Time first_tried,
+                                  unsigned tries, std::function<void()> work) {
+  const Time now = runtime_.now();
+  if (now - first_tried >= limits::kStorageRetryTimeout) return false;
+  const auto pause = std::min<std::chrono::milliseconds>(limits::kBackoffFirst * (1U << std::min(tries, 8U)),
+                                                         limits::kStorageRetryMax);
+  try {
+    loop_->post(
+        {[this, job, what, why, tries, at = now + pause, work = std::move(work)](Batch &batch) {
+           JobEntry &entry = find_job(job);
+           if (is_terminal(entry.job.state())) return;
+           if (tries == 0) {
+             publish(entry,
+                     {"storage_waits", what + " for now: " + why + ". It is tried again until it works", {}},
+                     batch);
+           }
+           retries_.emplace(at, work);
+         },
+         {}});
+  } catch (const Error &) {
+    // Stopped: the job stays as it is.
   }
-  start_clean_up(update_folder(entry.job.setup().id, over.round, over.attempt), batch);
+  return true;
 }
 
 void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {

@@ -6,11 +6,14 @@
 #include "wire/messages.hpp"
 
 namespace parsyn::coordinator {
+namespace {
 
-std::string report_key(const JobEntry &entry, const core::RoundAttempt &attempt, Id worker) {
-  return std::to_string(entry.job.setup().id) + "/" + std::to_string(attempt.round) + "/" +
-         std::to_string(attempt.attempt) + "/" + std::to_string(worker);
-}
+/// Of one worker in one round, in the journal: enough for a curve.
+constexpr std::size_t kLossesKept = 256;
+
+constexpr std::string_view kTrainingPhase = "training";
+
+}  // namespace
 
 Id CoordinatorImpl::authenticate(std::string_view token) {
   const std::string hash = system::sha256_hex(token);
@@ -53,10 +56,14 @@ SessionGrant CoordinatorImpl::open_session(Id worker, const SessionRequest &requ
               "); the older one is told to stop",
           batch);
     }
-    Session &session = sessions_.open(worker, request, Loop::now() + options_.lease_duration, batch.effects);
-    info.seen_ms = wall_clock_ms();
+    Session &session =
+        sessions_.open(worker, request, runtime_.now() + options_.lease_duration, batch.effects);
+    unkept_sessions_.insert(worker);
+    info.seen_ms = runtime_.wall_ms();
     info.capabilities = request.capabilities;
     info.local_datasets = request.local_datasets;
+    batch.writes.push_back({"workers", wire::journal_key({worker}),
+                            wire::encode_stored(wire::StoredWorker{info, found->second.token_sha256})});
     log(LogLevel::info, "worker.online",
         "worker " + std::to_string(worker) + " (" + info.name + ") is online on " +
             request.capabilities.device,
@@ -85,6 +92,7 @@ void CoordinatorImpl::close_session(Id worker, std::uint64_t lease) {
 void CoordinatorImpl::end_session(Id worker, Batch &batch) {
   if (sessions_.find(worker) == nullptr) return;
   sessions_.end(worker, batch.effects);
+  unkept_sessions_.insert(worker);
   step_all(core::WorkerOffline{worker}, batch);
 }
 
@@ -94,7 +102,7 @@ void CoordinatorImpl::next_task(Id worker, const TaskPoll &poll,
     // Parked now, it would never be answered.
     if (stopping_) throw Error(ErrorCode::cancelled, "the coordinator has been stopped");
     Session &session = sessions_.live(worker, poll.lease);
-    const Time now = Loop::now();
+    const Time now = runtime_.now();
     session.expires = now + options_.lease_duration;
     const auto wait = std::clamp(poll.wait, std::chrono::milliseconds(0), limits::kLongPoll);
     sessions_.park(session, answer, now + wait, batch.effects);
@@ -105,9 +113,9 @@ void CoordinatorImpl::next_task(Id worker, const TaskPoll &poll,
 HeartbeatAnswer CoordinatorImpl::heartbeat(Id worker, const Heartbeat &heartbeat) {
   return loop_->call<HeartbeatAnswer>([this, worker, heartbeat](Batch &batch) {
     Session &session = sessions_.live(worker, heartbeat.lease);
-    session.expires = Loop::now() + options_.lease_duration;
+    session.expires = runtime_.now() + options_.lease_duration;
     if (const auto found = workers_.find(worker); found != workers_.end())
-      found->second.info.seen_ms = wall_clock_ms();
+      found->second.info.seen_ms = runtime_.wall_ms();
     HeartbeatAnswer answer;
     if (!heartbeat.progress) return answer;
     // Whatever is not outstanding any more has been reported, withdrawn, or belongs to a job that has ended.
@@ -130,6 +138,12 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
   const std::uint64_t losses_max =
       progress.first_loss_step > task.steps ? 0 : task.steps - progress.first_loss_step + 1;
   if (progress.losses.size() > losses_max) progress.losses.resize(losses_max);
+  const bool moved = !session.progress || session.progress->task_id != progress.task_id ||
+                     session.progress->phase != progress.phase || session.progress->step != progress.step;
+  if (moved) {
+    session.progressed = runtime_.now();
+    session.stalled = false;
+  }
   session.progress = progress;
   session.progress->losses.clear();
   const auto found = jobs_.find(progress.job_id);
@@ -139,7 +153,7 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
   JobEntry &entry = *found->second;
   entry.losses.add(worker, progress.round, progress.first_loss_step, progress.losses);
   core::Notice notice;
-  notice.type = "worker_progress";
+  notice.type = kProgressEvent;
   notice.text = "worker " + std::to_string(worker) + " is " + progress.phase + ", step " +
                 std::to_string(progress.step) + " of " + std::to_string(progress.steps);
   notice.fields = {{"worker_id", static_cast<std::int64_t>(worker)},
@@ -150,6 +164,32 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
                    {"examples_per_second", progress.examples_per_second}};
   if (!progress.losses.empty()) notice.fields.emplace_back("loss", progress.losses.back());
   publish(entry, std::move(notice), batch);
+}
+
+void CoordinatorImpl::report_stalled(Time now, Batch &batch) {
+  for (const auto &[id, entry] : open_jobs_) {
+    if (entry->job.state() != JobState::running) continue;
+    for (const auto &[worker, participant] : entry->job.current()->participants()) {
+      Session *session = sessions_.find(worker);
+      const bool trains = participant.state == ParticipantState::training && session != nullptr &&
+                          session->progress && session->progress->job_id == id &&
+                          session->progress->phase == kTrainingPhase;
+      if (!trains || session->stalled || now < session->progressed + options_.stall_timeout) continue;
+      session->stalled = true;
+      const std::int64_t seconds =
+          std::chrono::duration_cast<std::chrono::seconds>(now - session->progressed).count();
+      publish(*entry,
+              {"worker_stalled",
+               "worker " + std::to_string(worker) + " is live, but has done no step for " +
+                   std::to_string(seconds) + " s: it is at step " + std::to_string(session->progress->step) +
+                   " of " + std::to_string(session->progress->steps),
+               {{"worker_id", static_cast<std::int64_t>(worker)},
+                {"round", static_cast<std::int64_t>(session->progress->round)},
+                {"step", static_cast<std::int64_t>(session->progress->step)},
+                {"seconds", seconds}}},
+              batch);
+    }
+  }
 }
 
 ReportReceipt CoordinatorImpl::report(Id worker, const Report &report) {
@@ -214,16 +254,16 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
     answer = {ReportAnswer::Verdict::refused, "wrong_key",
               "the report names another object than the one that the task handed out"};
   } else if (task) {
-    core::JobActions actions = entry.job.step(reported, Loop::now());
+    core::JobActions actions = entry.job.step(reported, runtime_.now());
     answer = actions.answer.value_or(ReportAnswer{});
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
-      batch.writes.push_back({"reports", report_key(entry, {entry.job.round(), entry.job.attempt()}, worker),
-                              wire::encode(report)});
+      batch.writes.push_back({"losses", wire::journal_key({report.job_id, report.round, worker}),
+                              wire::encode_stored(entry.losses.thinned(worker, report.round, kLossesKept))});
     }
     apply(entry, std::move(actions), batch);
   } else {
     // No such task is outstanding: a repeat, or too late.
-    answer = entry.job.answer_to(reported.report, Loop::now());
+    answer = entry.job.answer_to(reported.report, runtime_.now());
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
       answer = {ReportAnswer::Verdict::refused, "task_over",
                 "the task of this report is over: ask for a new task"};

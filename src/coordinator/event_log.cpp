@@ -8,15 +8,29 @@ namespace parsyn::coordinator {
 
 const Event &EventLog::append(Event event) {
   event.sequence = ++last_sequence_;
-  events_.push_back(std::move(event));
-  if (events_.size() > limits::kEventsPerJobMax) events_.pop_front();
-  return events_.back();
+  const bool progress = event.type == kProgressEvent;
+  std::deque<Event> &events = progress ? progress_ : events_;
+  events.push_back(std::move(event));
+  if (events.size() > (progress ? limits::kProgressEventsPerJobMax : limits::kEventsPerJobMax))
+    events.pop_front();
+  return events.back();
+}
+
+void EventLog::restore(std::deque<Event> events, std::uint64_t ceiling) {
+  events_ = std::move(events);
+  last_sequence_ = ceiling;
 }
 
 std::vector<Event> EventLog::after(std::uint64_t sequence, std::size_t count_max) const {
-  const auto first = std::ranges::upper_bound(events_, sequence, {}, &Event::sequence);
-  const auto available = static_cast<std::size_t>(events_.end() - first);
-  return {first, first + static_cast<std::ptrdiff_t>(std::min(available, count_max))};
+  auto event = std::ranges::upper_bound(events_, sequence, {}, &Event::sequence);
+  auto progress = std::ranges::upper_bound(progress_, sequence, {}, &Event::sequence);
+  std::vector<Event> page;
+  while (page.size() < count_max && (event != events_.end() || progress != progress_.end())) {
+    const bool take_event =
+        progress == progress_.end() || (event != events_.end() && event->sequence < progress->sequence);
+    page.push_back(take_event ? *event++ : *progress++);
+  }
+  return page;
 }
 
 std::shared_ptr<void> EventLog::subscribe(std::function<void()> notify) {

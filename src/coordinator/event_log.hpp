@@ -1,4 +1,7 @@
 // The ordered events of one job, bounded, with subscribers who are told that there is something new.
+//
+// Progress comes often and is worth little later: it has a bound of its own, is not journaled, and never
+// pushes out what happened.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +9,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <vector>
 
 #include "parsyn/status.hpp"
 
 namespace parsyn::coordinator {
+
+inline constexpr std::string_view kProgressEvent = "worker_progress";
 
 /// Someone who wants to know of new events. Destroying the handle waits for a running call.
 class Subscription {
@@ -34,9 +40,15 @@ class Subscription {
 /// Not thread-safe: the coordinator's lock guards it.
 class EventLog {
  public:
-  /// Gives the event its sequence; the oldest is dropped beyond limits::kEventsPerJobMax.
+  /// Gives the event its sequence; the oldest of its kind is dropped beyond limits::kEventsPerJobMax, or
+  /// kProgressEventsPerJobMax.
   const Event &append(Event event);
+  /// Takes back what was kept, in order; sequences go on after `ceiling`.
+  void restore(std::deque<Event> events, std::uint64_t ceiling);
   std::vector<Event> after(std::uint64_t sequence, std::size_t count_max) const;
+  std::uint64_t last_sequence() const { return last_sequence_; }
+  /// Of the oldest one that is no progress; 0: none.
+  std::uint64_t first_kept() const { return events_.empty() ? 0 : events_.front().sequence; }
 
   /// A handle: when it goes, `notify` is not called again.
   std::shared_ptr<void> subscribe(std::function<void()> notify);
@@ -45,6 +57,7 @@ class EventLog {
  private:
   std::uint64_t last_sequence_ = 0;
   std::deque<Event> events_;
+  std::deque<Event> progress_;
   std::vector<std::weak_ptr<Subscription>> subscribers_;
 };
 

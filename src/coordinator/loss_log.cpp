@@ -38,6 +38,25 @@ std::vector<LossSeries> LossLog::series(std::optional<std::uint32_t> round) cons
   return all;
 }
 
+LossSeries LossLog::thinned(Id worker, std::uint32_t round, std::size_t count_max) const {
+  LossSeries thin{worker, round, {}};
+  const auto found = series_.find({round, worker});
+  if (found == series_.end()) return thin;
+  const auto &losses = found->second.losses;
+  const std::size_t stride = losses.size() / count_max + 1;
+  for (std::size_t i = 0; i < losses.size(); i += stride) thin.losses.push_back(losses[i]);
+  return thin;
+}
+
+void LossLog::restore(const LossSeries &kept) {
+  if (kept.losses.empty()) return;
+  Series &series = series_[{kept.round, kept.worker_id}];
+  series.losses = kept.losses;
+  series.last_step = kept.losses.back().first;
+  series.last_loss = kept.losses.back().second;
+  if (series_.size() > kSeriesMax) series_.erase(series_.begin());
+}
+
 std::optional<double> LossLog::last(Id worker, std::uint32_t round) const {
   const auto found = series_.find({round, worker});
   if (found == series_.end() || found->second.last_step == 0) return std::nullopt;

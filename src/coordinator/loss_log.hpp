@@ -18,6 +18,9 @@ class LossLog {
   void add(Id worker, std::uint32_t round, std::uint64_t first_step, const std::vector<double> &losses);
   /// Of one round, or all, by round and worker.
   std::vector<LossSeries> series(std::optional<std::uint32_t> round) const;
+  /// One worker's in one round, thinned evenly to at most `count_max` points.
+  LossSeries thinned(Id worker, std::uint32_t round, std::size_t count_max) const;
+  void restore(const LossSeries &series);
   std::optional<double> last(Id worker, std::uint32_t round) const;
 
  private:

@@ -31,6 +31,17 @@ Session &Sessions::open(Id worker, const SessionRequest &request, Time expires, 
   return sessions_[worker] = std::move(session);
 }
 
+void Sessions::restore(Id worker, const wire::StoredSession &stored, Time expires) {
+  Session session;
+  session.lease = stored.lease;
+  session.instance = stored.instance;
+  session.expires = expires;
+  session.capabilities = stored.capabilities;
+  session.local_datasets = stored.local_datasets;
+  session.kept_tasks = stored.tasks;
+  sessions_[worker] = std::move(session);
+}
+
 void Sessions::end(Id worker, Effects &effects) {
   const auto found = sessions_.find(worker);
   if (found == sessions_.end()) return;
@@ -70,6 +81,7 @@ void Sessions::park(Session &session, std::function<void(std::optional<Task>)> a
                     Effects &effects) {
   answer_parked(session, std::nullopt, effects);
   session.progress.reset();  // who asks for a task is not at work on one
+  session.stalled = false;
   session.parked = std::move(answer);
   session.parked_until = until;
   if (!session.tasks.empty()) answer_parked(session, session.tasks.front(), effects);

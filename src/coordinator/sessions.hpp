@@ -12,6 +12,7 @@
 
 #include "parsyn/round.hpp"
 #include "parsyn/transport.hpp"
+#include "wire/journal_documents.hpp"
 
 namespace parsyn::coordinator {
 
@@ -21,8 +22,11 @@ struct Session {
   Time expires{0};
   TrainerCapabilities capabilities;
   std::vector<LocalDataset> local_datasets;
-  std::vector<Task> tasks;  // outstanding, oldest first
+  std::vector<Task> tasks;                   // outstanding, oldest first
+  std::vector<wire::StoredTask> kept_tasks;  // what the journal is to know of them
   std::optional<TaskProgress> progress;
+  Time progressed{0};    // when `progress` last named another task, phase or step
+  bool stalled = false;  // and that was told to be too long ago
   std::function<void(std::optional<Task>)> parked;  // a poll that waits for a task
   Time parked_until{0};
 };
@@ -36,6 +40,10 @@ class Sessions {
   /// Replaces an older session of this worker, whose poll is answered empty. Leases only rise.
   Session &open(Id worker, const SessionRequest &request, Time expires, Effects &effects);
   void end(Id worker, Effects &effects);
+  /// After a restart: leases go on after `last`, and these sessions are live again.
+  void restore_leases(std::uint64_t last) { last_lease_ = last; }
+  void restore(Id worker, const wire::StoredSession &stored, Time expires);
+  std::uint64_t last_lease() const { return last_lease_; }
 
   Session *find(Id worker);
   const Session *find(Id worker) const;

@@ -12,9 +12,8 @@ namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
-std::string job_folder(Id job) { return "jobs/" + std::to_string(job); }
 std::string round_folder(Id job, std::uint32_t round) {
-  return job_folder(job) + "/rounds/" + std::to_string(round);
+  return job_folder(job) + "rounds/" + std::to_string(round);
 }
 
 ObjectInfo store_source(ObjectStore &store, const std::string &key, const ByteSource &source) {
@@ -84,6 +83,7 @@ std::string validation_key(Id dataset) {
 }
 std::string model_weights_key(Id model) { return "models/" + std::to_string(model) + "/weights.safetensors"; }
 std::string model_module_key(Id model) { return "models/" + std::to_string(model) + "/module.pt"; }
+std::string job_folder(Id job) { return "jobs/" + std::to_string(job) + "/"; }
 std::string global_key(Id job, std::uint32_t round, std::uint32_t attempt) {
   return round_folder(job, round) + "/global-" + std::to_string(attempt) + ".safetensors";
 }
@@ -94,7 +94,7 @@ std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id wo
   return update_folder(job, round, attempt) + "worker-" + std::to_string(worker) + "-lease-" +
          std::to_string(lease) + ".safetensors";
 }
-std::string partitions_folder(Id job) { return job_folder(job) + "/partitions/"; }
+std::string partitions_folder(Id job) { return job_folder(job) + "partitions/"; }
 std::string partition_key(Id job, std::uint32_t partition) {
   return partitions_folder(job) + std::to_string(partition) + ".safetensors";
 }

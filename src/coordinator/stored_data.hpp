@@ -21,6 +21,8 @@ std::string train_key(Id dataset);
 std::string validation_key(Id dataset);
 std::string model_weights_key(Id model);
 std::string model_module_key(Id model);
+/// "jobs/ID/": what of a job is below it.
+std::string job_folder(Id job);
 std::string global_key(Id job, std::uint32_t round, std::uint32_t attempt);
 std::string update_folder(Id job, std::uint32_t round, std::uint32_t attempt);
 std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id worker, std::uint64_t lease);

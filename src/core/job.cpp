@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "core/random.hpp"
 
 namespace parsyn::core {
@@ -9,10 +10,6 @@ namespace {
 
 constexpr std::uint64_t kCohortSeedPart = 0x636F686F7274;  // "cohort"
 constexpr std::uint64_t kFewExamples = 1'000;
-
-std::string counted(std::uint64_t count, const std::string &what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -28,7 +25,7 @@ Job::Job(JobSetup setup) : setup_(std::move(setup)) {
 
 JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
   JobActions actions;
-  actions.changed = true;
+  actions.changes.job = true;
   last_join_ = now;
   if (setup_.config.is_distributed()) {
     if (setup_.config.config.epochs != 1) {
@@ -88,11 +85,12 @@ void Job::on(const WorkerOnline &event, Time now, JobActions &actions) {
   if (state_ == JobState::evaluating) {
     if (seats_[id].contributed_ever) {
       evaluators_[id].clear();
+      actions.changes.job = true;
       actions.evaluate.push_back(invitation_of(id));
     }
     return;
   }
-  assign_partitions();
+  assign_partitions(actions);
   if (setup_.local_data || partition_of(id)) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
 }
 
@@ -123,7 +121,7 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
   drive_round(ReportArrived{event.report}, now, actions);
   if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
     reports_[event.report.worker] = event;
-    actions.changed = true;
+    actions.changes.seats.insert(event.report.worker);
   }
 }
 
@@ -173,14 +171,15 @@ void Job::on(const PartitionsMade &event, Time now, JobActions &actions) {
   if (state_ != JobState::waiting || !partitioning_) return;
   partitioning_ = false;
   partition_examples_ = event.examples;
-  assign_partitions();
+  actions.changes.job = true;
+  assign_partitions(actions);
   try_to_open(now, actions);
 }
 
 void Job::on(const StopRequested &, Time now, JobActions &actions) {
   if (is_terminal(state_) || stopping_) return;
   stopping_ = true;
-  actions.changed = true;
+  actions.changes.job = true;
   if (state_ == JobState::waiting)
     return finish_training(JobState::stopped, "stopped on request", now, actions);
   reason_ = state_ == JobState::running ? "stopping after round " + std::to_string(round_) : reason_;
@@ -198,9 +197,11 @@ void Job::on(const DriverFailed &event, Time, JobActions &actions) {
 void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   if (state_ != JobState::evaluating || !evaluators_.contains(event.worker)) return;
   if (event.evaluation) {
-    records_.back().validation = event.evaluation;
-    std::vector<std::pair<std::string, EventValue>> fields{
-        {"round", static_cast<std::int64_t>(records_.back().round)}, {"loss", event.evaluation->loss}};
+    RoundRecord &record = const_cast<RoundRecord &>(*last_succeeded());
+    record.validation = event.evaluation;
+    actions.changes.rounds.insert(record.round);
+    std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(record.round)},
+                                                           {"loss", event.evaluation->loss}};
     std::string text = "the final model has validation loss " + std::to_string(event.evaluation->loss);
     if (event.evaluation->accuracy) {
       fields.emplace_back("accuracy", *event.evaluation->accuracy);
@@ -210,6 +211,7 @@ void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
     return end(final_state_, final_reason_, actions);
   }
   evaluators_[event.worker] = event.failure.empty() ? "no answer" : event.failure;
+  actions.changes.job = true;
   const bool all_failed =
       std::ranges::none_of(evaluators_, [](const auto &entry) { return entry.second.empty(); });
   if (!all_failed) return;
@@ -254,14 +256,14 @@ std::vector<Id> Job::candidates() const {
 void Job::wait_for(std::string reason, JobActions &actions) {
   if (reason == reason_) return;
   reason_ = std::move(reason);
-  actions.changed = true;
+  actions.changes.job = true;
   say(actions, "job_waiting", reason_);
 }
 
 void Job::try_to_open(Time now, JobActions &actions) {
   if (state_ != JobState::waiting || partitioning_) return;
   join_window_ends_.reset();
-  assign_partitions();
+  assign_partitions(actions);
   const std::vector<Id> ready = candidates();
   if (ready.size() < min_workers()) {
     std::string reason = "waiting for workers: " + std::to_string(ready.size()) + " of at least " +
@@ -318,7 +320,7 @@ bool Job::has_live_owner(std::uint32_t partition) const {
   });
 }
 
-void Job::assign_partitions() {
+void Job::assign_partitions(JobActions &actions) {
   if (setup_.local_data || partition_examples_.empty()) return;
   const auto count = static_cast<std::uint32_t>(partition_examples_.size());
   if (keeps_partitions_by_id()) {
@@ -326,7 +328,9 @@ void Job::assign_partitions() {
     ids.insert(ids.end(), setup_.config.worker_selection.parsyn_worker_ids.begin(),
                setup_.config.worker_selection.parsyn_worker_ids.end());
     std::ranges::sort(ids);
-    for (std::uint32_t i = 0; i < count && i < ids.size(); ++i) partitions_[ids[i]] = i;
+    for (std::uint32_t i = 0; i < count && i < ids.size(); ++i) {
+      if (partitions_.try_emplace(ids[i], i).second) actions.changes.job = true;
+    }
     return;
   }
   for (const auto &[id, seat] : seats_) {
@@ -335,6 +339,7 @@ void Job::assign_partitions() {
       if (has_live_owner(partition)) continue;
       std::erase_if(partitions_, [&](const auto &entry) { return entry.second == partition; });
       partitions_[id] = partition;
+      actions.changes.job = true;
       break;
     }
   }
@@ -346,7 +351,7 @@ void Job::give_on_partitions(Time now, JobActions &actions) {
   for (const auto &[id, seat] : seats_) {
     if (seat.live && seat.not_eligible.empty() && !partition_of(id)) without.push_back(id);
   }
-  assign_partitions();
+  assign_partitions(actions);
   for (const Id id : without) {
     if (state_ == JobState::running && partition_of(id))
       drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
@@ -388,13 +393,9 @@ void Job::open_round(Time now, JobActions &actions) {
   ++attempt_;
   state_ = JobState::running;
   reports_.clear();
-  actions.changed = true;
+  actions.changes.job = true;
 
-  RoundOptions options{
-      .number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
-  if (setup_.config.is_distributed())
-    options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
-  current_.emplace(options);
+  current_.emplace(round_options());
   round_opened_ = now;
 
   std::vector<std::pair<Id, std::uint32_t>> ready;
@@ -421,9 +422,20 @@ void Job::open_round(Time now, JobActions &actions) {
   drive_round(opened, now, actions);
 }
 
+RoundOptions Job::round_options() const {
+  RoundOptions options{
+      .number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
+  if (setup_.config.is_distributed())
+    options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
+  return options;
+}
+
 void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
   if (!current_) return;
+  const Round::State before = current_->state();
   RoundActions round = current_->step(event, now);
+  if (current_->state() != before) actions.changes.job = true;
+  actions.changes.seats.insert(round.changed.begin(), round.changed.end());
   if (round.answer) actions.answer = std::move(round.answer);
   // The opening and the end of a round are said in the job's own words.
   if (std::holds_alternative<RoundOpened>(event) && !round.reasons.empty())
@@ -434,6 +446,7 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
   }
   for (const Invitation &invitation : round.invite) {
     ++seats_[invitation.worker].invited_rounds;
+    actions.changes.seats.insert(invitation.worker);
     actions.invite.push_back(job_invitation(invitation));
   }
   const auto append = [](auto &to, const auto &from) { to.insert(to.end(), from.begin(), from.end()); };
@@ -447,7 +460,7 @@ void Job::end(JobState state, std::string reason, JobActions &actions) {
   state_ = state;
   reason_ = std::move(reason);
   partitioning_ = false;
-  actions.changed = true;
+  actions.changes.job = true;
   actions.ended = true;
   actions.withdraw.clear();
   for (const auto &[id, seat] : seats_) actions.withdraw.push_back(id);

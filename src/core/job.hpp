@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -119,9 +120,16 @@ struct RoundAttempt {
   std::uint32_t attempt = 0;
 };
 
+/// What of a job the journal does not know yet.
+struct JobChanges {
+  bool job = false;                ///< snapshot()
+  std::set<Id> seats;              ///< seat()
+  std::set<std::uint32_t> rounds;  ///< records(), by number
+};
+
 /// Work to do, in this order: journal what changed, answer, publish notices, then start the work.
 struct JobActions {
-  bool changed = false;  ///< State worth journaling has changed.
+  JobChanges changes;
   std::optional<ReportAnswer> answer;
   std::vector<Notice> notices;
   std::optional<std::uint32_t> make_partitions;  ///< Divide the data into so many, then tell PartitionsMade.
@@ -135,12 +143,56 @@ struct JobActions {
   std::optional<Time> wake_at;
 };
 
+/// A job as the journal keeps it, without its seats and records. Durations instead of points in time: those
+/// of a clock end with the process.
+struct JobSnapshot {
+  JobState state = JobState::waiting;
+  std::string reason;
+  bool stopping = false;
+  std::uint64_t steps = 0;
+  std::uint32_t round = 0;
+  std::uint32_t attempt = 0;
+  std::uint32_t failed_in_a_row = 0;
+  std::uint32_t failed_attempts_of_round = 0;
+  std::vector<std::uint64_t> partition_examples;
+  std::map<Id, std::uint32_t> partitions;
+  std::vector<std::string> notices;
+  bool advised = false;
+  std::optional<Evaluation> initial;
+  std::map<Id, std::string> evaluators;
+  JobState final_state = JobState::completed;
+  std::string final_reason;
+  std::optional<Round::State> round_state;  ///< Of the current attempt.
+};
+
+/// What the journal keeps of a worker's part in a job.
+struct SeatSnapshot {
+  Id worker = 0;
+  std::uint32_t invited_rounds = 0;
+  bool contributed_ever = false;
+  bool contributed_last = false;
+  std::uint32_t attempt = 0;             ///< That `part` and `report` belong to.
+  std::optional<Participant> part;       ///< In the round.
+  std::optional<UpdateReported> report;  ///< Accepted.
+};
+
 class Job {
  public:
   explicit Job(JobSetup setup);
+  /// A job that was kept. `deadline` is that of the open round or of the final evaluation, `round_opened`
+  /// when the current attempt began, both on the present clock. A job that has not ended needs resume() next.
+  Job(JobSetup setup, JobSnapshot job, std::vector<SeatSnapshot> seats, std::vector<RoundRecord> records,
+      std::optional<Time> deadline, Time round_opened);
+
+  JobSnapshot snapshot() const;
+  SeatSnapshot seat(Id worker) const;
+  Time round_opened() const { return round_opened_; }
 
   /// The first step: takes in who is live.
   JobActions start(const std::vector<WorkerProfile> &live, Time now);
+  /// The first step of a job that was kept: asks again for all work that was under way, of those that are
+  /// live.
+  JobActions resume(const std::vector<WorkerProfile> &live, Time now);
   JobActions step(const JobEvent &event, Time now);
   /// What this report would be answered now; nothing changes.
   ReportAnswer answer_to(const ReportSummary &report, Time now) const;
@@ -196,13 +248,17 @@ class Job {
   JobActions &with_wake(JobActions &actions) const;
   void try_to_open(Time now, JobActions &actions);
   void open_round(Time now, JobActions &actions);
-  void assign_partitions();
+  void assign_partitions(JobActions &actions);
   /// Partitions whose owner is gone go to workers that stand by without one, and these into the round.
   void give_on_partitions(Time now, JobActions &actions);
   void wait_for(std::string reason, JobActions &actions);
   void drive_round(const RoundEvent &event, Time now, JobActions &actions);
   void round_ended(const RoundOutcome &outcome, Time now, JobActions &actions);
-  void record_round(const RoundOutcome &outcome, Time now);
+  void record_round(const RoundOutcome &outcome, Time now, JobActions &actions);
+  /// Null before the first round that succeeded.
+  const RoundRecord *last_succeeded() const;
+  RoundOptions round_options() const;
+  void resume_round(Time now, JobActions &actions);
   void take_validation_of_previous(JobActions &actions);
   /// Rounds since the best validation loss last improved by `min_delta`.
   std::uint32_t rounds_without_improvement(double min_delta) const;

@@ -37,12 +37,12 @@ std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations, st
 }  // namespace
 
 void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions) {
-  actions.changed = true;
+  actions.changes.job = true;
   actions.discard = RoundAttempt{round_, attempt_};
   if (!outcome.succeeded) {
     ++failed_in_a_row_;
     ++failed_attempts_of_round_;
-    record_round(outcome, now);
+    record_round(outcome, now, actions);
     say(actions, "round_failed", "round " + std::to_string(round_) + " failed: " + outcome.reason,
         {{"round", static_cast<std::int64_t>(round_)},
          {"failed_in_a_row", static_cast<std::int64_t>(failed_in_a_row_)}});
@@ -67,9 +67,11 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
   failed_in_a_row_ = 0;
   for (auto &[id, seat] : seats_) {
     const auto part = current_->participants().find(id);
-    seat.contributed_last =
+    const bool contributed =
         part != current_->participants().end() && part->second.state == ParticipantState::valid;
-    seat.contributed_ever = seat.contributed_ever || seat.contributed_last;
+    if (seat.contributed_last != contributed) actions.changes.seats.insert(id);
+    seat.contributed_last = contributed;
+    seat.contributed_ever = seat.contributed_ever || contributed;
   }
   const RoundRecord &record = records_.back();
   say(actions, "round_completed",
@@ -114,7 +116,7 @@ void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
       current_->state() != Round::State::aggregating)
     return;
   if (event.failure.empty()) {
-    record_round({true, {}}, now);
+    record_round({true, {}}, now, actions);
     records_.back().model_key = event.key;
     records_.back().model_sha256 = event.sha256;
     records_.back().model_bytes = event.bytes;
@@ -122,7 +124,8 @@ void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
   drive_round(AggregationFinished{event.failure}, now, actions);
 }
 
-void Job::record_round(const RoundOutcome &outcome, Time now) {
+void Job::record_round(const RoundOutcome &outcome, Time now, JobActions &actions) {
+  actions.changes.rounds.insert(round_);
   if (records_.empty() || records_.back().round != round_) records_.emplace_back();
   RoundRecord &record = records_.back();
   record = RoundRecord{};
@@ -172,7 +175,13 @@ void Job::take_validation_of_previous(JobActions &actions) {
   const auto mean = mean_of(measured, setup_.validation_examples);
   if (!mean) return;
   const std::uint32_t round = round_ - 1;
-  (round == 0 ? initial_ : records_[round - 1].validation) = mean;
+  if (round == 0) {
+    initial_ = mean;
+    actions.changes.job = true;
+  } else {
+    records_[round - 1].validation = mean;
+    actions.changes.rounds.insert(round);
+  }
   std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(round)},
                                                          {"loss", mean->loss}};
   std::string text =
@@ -212,11 +221,15 @@ std::optional<std::uint32_t> Job::best_round() const {
 }
 
 std::optional<Evaluation> Job::final_validation() const {
-  if (!is_terminal(state_) || records_.empty()) return std::nullopt;
-  for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-    if (record->succeeded) return record->validation;
-  }
-  return std::nullopt;
+  if (!is_terminal(state_)) return std::nullopt;
+  const RoundRecord *last = last_succeeded();
+  return last == nullptr ? std::nullopt : last->validation;
+}
+
+const RoundRecord *Job::last_succeeded() const {
+  // Only the last record may be of a round that has not succeeded.
+  if (!records_.empty() && records_.back().succeeded) return &records_.back();
+  return records_.size() > 1 ? &records_[records_.size() - 2] : nullptr;
 }
 
 void Job::say_how_data_is_spread(JobActions &actions) {
@@ -249,9 +262,8 @@ void Job::say_how_data_is_spread(JobActions &actions) {
 void Job::finish_training(JobState state, std::string reason, Time now, JobActions &actions) {
   final_state_ = state;
   final_reason_ = std::move(reason);
-  // A round that only failed left nothing to evaluate: the last model has been evaluated by that round's
-  // workers, or not.
-  if (records_.empty() || !records_.back().succeeded) return end(state, final_reason_, actions);
+  // Before the first round's average there is nothing to evaluate.
+  if (last_succeeded() == nullptr) return end(state, final_reason_, actions);
   if (setup_.validation_examples == 0) {
     return end(state, final_reason_ + "; the model was not evaluated: the dataset has no validation examples",
                actions);
@@ -265,10 +277,11 @@ void Job::finish_training(JobState state, std::string reason, Time now, JobActio
   }
   state_ = JobState::evaluating;
   reason_ = "evaluating the final model";
-  const auto timeout =
-      setup_.config.is_distributed()
-          ? std::chrono::milliseconds(std::chrono::seconds(setup_.config.distributed->aggregation_timeout))
-          : limits::kEvaluationTimeout;
+  std::chrono::milliseconds timeout = limits::kEvaluationTimeout;
+  if (setup_.config.is_distributed()) {
+    timeout = std::min<std::chrono::milliseconds>(
+        timeout, std::chrono::seconds(setup_.config.distributed->aggregation_timeout));
+  }
   evaluation_deadline_ = now + timeout;
   say(actions, "job_evaluating", reason_);
 }

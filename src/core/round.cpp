@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "core/counted.hpp"
+
 namespace parsyn {
 namespace {
 
-std::string counted(std::uint64_t count, const std::string &what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
+using core::counted;
 
 std::string worker_text(Id worker) { return "worker " + std::to_string(worker); }
 
@@ -55,6 +55,7 @@ void Round::on(const RoundOpened &event, Time now, RoundActions &actions) {
   if (options_.timeout) deadline_ = now + *options_.timeout;
   for (const Invitation &invitation : event.cohort) {
     participants_[invitation.worker].lease = invitation.lease;
+    actions.changed.push_back(invitation.worker);
     actions.invite.push_back(invitation);
   }
   standby_ = event.standby;
@@ -80,6 +81,7 @@ void Round::on(const WorkerAvailable &event, Time, RoundActions &actions) {
     case ParticipantState::training:
       // It came back under a new lease before the old one had ended: the same place, the work anew.
       participant.lease = worker.lease;
+      actions.changed.push_back(worker.worker);
       actions.invite.push_back(worker);
       actions.reasons.push_back(worker_text(worker.worker) +
                                 " came back with a new session and starts the round anew");
@@ -102,6 +104,7 @@ void Round::on(const WorkerLost &event, Time, RoundActions &actions) {
   if (found == participants_.end() || found->second.state != ParticipantState::training) return;
   found->second.state = ParticipantState::lost;
   found->second.reason = "its lease ended before it reported";
+  actions.changed.push_back(event.worker);
   actions.reasons.push_back(worker_text(event.worker) + " is lost: its lease ended before it reported");
 }
 
@@ -113,6 +116,7 @@ void Round::on(const WorkerFailed &event, Time, RoundActions &actions) {
   }
   found->second.state = ParticipantState::failed;
   found->second.reason = event.reason;
+  actions.changed.push_back(event.worker);
   actions.reasons.push_back(worker_text(event.worker) + " failed: " + event.reason);
 }
 
@@ -165,6 +169,7 @@ void Round::on(const ReportArrived &event, Time now, RoundActions &actions) {
   }
   participant.report = report;
   participant.state = ParticipantState::reported;
+  actions.changed.push_back(report.worker);
   actions.answer = ReportAnswer{ReportAnswer::Verdict::accepted, {}, {}};
   actions.check.push_back(report.worker);
   actions.reasons.push_back(worker_text(report.worker) + " reported " + std::to_string(report.num_examples) +
@@ -175,6 +180,7 @@ void Round::on(const UpdateChecked &event, Time, RoundActions &actions) {
   const auto found = participants_.find(event.worker);
   if (found == participants_.end() || found->second.state != ParticipantState::reported) return;
   Participant &participant = found->second;
+  actions.changed.push_back(event.worker);
   if (!event.refusal.empty()) {
     participant.state = ParticipantState::refused;
     participant.reason = event.refusal;
@@ -224,6 +230,7 @@ void Round::decide(Time now, RoundActions &actions) {
       if (participant.state != ParticipantState::training) continue;
       participant.state = ParticipantState::lost;
       participant.reason = "it had not reported when the deadline passed";
+      actions.changed.push_back(id);
       actions.withdraw.push_back(id);
     }
     actions.reasons.push_back("the deadline of round " + std::to_string(options_.number) + " has passed");
@@ -243,6 +250,7 @@ void Round::fill_places(RoundActions &actions) {
     standby_.erase(standby_.begin());
     participants_[invitation.worker] = Participant{
         .lease = invitation.lease, .state = ParticipantState::training, .report = {}, .reason = {}};
+    actions.changed.push_back(invitation.worker);
     actions.invite.push_back(invitation);
     actions.reasons.push_back(worker_text(invitation.worker) + " takes a free place");
   }

@@ -161,8 +161,12 @@ class LineHandler : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string &, const nlohmann::json::exception &error) override {
-    return refuse(std::string("this is not JSON: ") + system::printable(error.what(), 300));
+  bool parse_error(std::size_t position, const std::string &,
+                   const nlohmann::json::exception &error) override {
+    constexpr int kOutOfRange = 406;
+    const std::string column = "column " + std::to_string(position);
+    if (error.id == kOutOfRange) return refuse("a number overflow in " + column + ": no double can hold it");
+    return refuse("this is not JSON (RFC 8259) in UTF-8: see " + column);
   }
 
  private:

@@ -72,21 +72,30 @@ struct HttpClientResponse {
   std::string sha256;  ///< Of the body's bytes as they came (of a 206: of this part only).
 };
 
-class HttpClient {
+/// What performs requests: the HttpClient, or a test's simulated network.
+class Requester {
  public:
-  /// Throws Error(invalid_argument) when a certificate file cannot be read.
-  explicit HttpClient(const HttpClientOptions &options = {});
-  ~HttpClient();
-  HttpClient(const HttpClient &) = delete;
-  HttpClient &operator=(const HttpClient &) = delete;
+  virtual ~Requester() = default;
 
   /// Any status is an answer, not an exception. Throws Error: unavailable (no connection, or cut before the
   /// whole body came: the length is compared), timeout, too_large, protocol (not HTTP; a wrong
   /// Content-Range), unauthorized (TLS: certificate refused, on either side, in words), io (local files),
   /// cancelled, invalid_argument (URL; other schemes than http and https).
-  HttpClientResponse perform(const HttpClientRequest &request);
+  virtual HttpClientResponse perform(const HttpClientRequest &request) = 0;
+  /// Every running and later perform ends at once with Error(cancelled).
+  virtual void interrupt() = 0;
+};
 
-  void interrupt();
+class HttpClient final : public Requester {
+ public:
+  /// Throws Error(invalid_argument) when a certificate file cannot be read.
+  explicit HttpClient(const HttpClientOptions &options = {});
+  ~HttpClient() override;
+  HttpClient(const HttpClient &) = delete;
+  HttpClient &operator=(const HttpClient &) = delete;
+
+  HttpClientResponse perform(const HttpClientRequest &request) override;
+  void interrupt() override;
 
  private:
   struct State;

@@ -5,10 +5,13 @@
 // a Responder, which may answer at once or later, from any thread (long polls, event streams). Neither runs
 // on an I/O thread's time: handlers run on the server's own pool and may block on files.
 //
-// Every connection is bounded: header bytes, header time, body bytes, time without progress, idle time,
-// number of connections. What RFC 9112 forbids and Beast 1.81 lets pass is refused here: any
+// Every connection is bounded: header bytes, header time, body bytes, time without progress, a body's average
+// rate, idle time, number of connections. What RFC 9112 forbids and Beast 1.81 lets pass is refused here: any
 // Transfer-Encoding but exactly "chunked", one in HTTP/1.0, one together with Content-Length, endless chunk
 // extensions and trailers.
+//
+// A peer that ends its sending side has gone, and its Responder learns of it at once. Only GET and HEAD allow
+// that such a peer still waits to read: it gets an answer (not a stream) that comes within the idle time-out.
 //
 // Thread-safety: every method may be called from any thread. No state outside the object: two servers in a
 // process are independent. No signal handler is set; a peer that goes away raises none. Lifetime: stop() and
@@ -94,12 +97,19 @@ struct BodyPlan {
   std::shared_ptr<ByteSink> sink;
 };
 
+/// Which of the server's two pools runs a route's functions and moves its bodies.
+enum class HandlerPool {
+  general,
+  reserved,  ///< Never waits for what a route of the general pool does, such as reading a slow disk.
+};
+
 struct Route {
   std::string method;
   std::string pattern;  ///< "/api/v1/workers/{id}"; a last segment "{rest...}" matches several.
   std::function<BodyPlan(HttpRequest &)> accept;  ///< Empty: BodyPlan{}.
   /// `sink` is the plan's. What it throws: an Error becomes a problem document by its code, all else a 500.
   std::function<void(HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond)> handle;
+  HandlerPool pool = HandlerPool::general;
 };
 
 struct HttpServerOptions {
@@ -110,13 +120,18 @@ struct HttpServerOptions {
   std::filesystem::path client_ca_file;  ///< Not empty: clients must show a certificate of this authority.
   unsigned io_threads = 1;
   unsigned handler_threads = 4;
+  unsigned reserved_threads = 0;  ///< Of the reserved pool; at least 1 where a route names it.
   std::uint64_t header_bytes_max = limits::kHttpHeaderBytesMax;
   std::uint32_t connections_max = limits::kHttpConnectionsMax;  ///< Over it, new ones get 503 and are closed.
   std::uint64_t stream_queue_bytes_max = 4ULL << 20;
   std::chrono::milliseconds header_timeout{
       10'000};  ///< TLS handshake; and all of a header, from its first byte.
   std::chrono::milliseconds idle_timeout =
-      limits::kTransferIdleTimeout;                      ///< Of a body or answer without progress.
+      limits::kTransferIdleTimeout;  ///< Of a body or answer without progress.
+  /// A body that is slower than this on average, in bytes a second of waiting for it, is cut with 408 once it
+  /// has been waited for so long. There is no limit on the whole time of one that is faster.
+  std::uint64_t body_rate_min = limits::kTransferRateMin;
+  std::chrono::milliseconds body_rate_grace = limits::kTransferGrace;
   std::chrono::milliseconds keep_alive_timeout{75'000};  ///< Between two requests.
   LogSink log;
 };

@@ -100,4 +100,8 @@ Router::Match Router::find(std::string_view method, std::string_view path) const
   return none;
 }
 
+bool Router::uses(HandlerPool pool) const {
+  return std::ranges::any_of(entries_, [pool](const Entry &entry) { return entry.route.pool == pool; });
+}
+
 }  // namespace parsyn::http

@@ -26,6 +26,8 @@ class Router {
   };
   /// HEAD is answered by a GET route unless there is one of its own.
   Match find(std::string_view method, std::string_view path) const;
+  /// Whether a route names this pool.
+  bool uses(HandlerPool pool) const;
 
  private:
   struct Entry {

@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t kFetchBytes = 256 << 10;
 /// A body up to this size goes out in one write with its head.
 constexpr std::size_t kSmallBodyBytes = 64 << 10;
-/// How long a peer may take to read the last answer and to close its side.
-constexpr std::chrono::milliseconds kDrainTime{1'000};
 
 std::string as_chunk(const std::string &piece) {
   std::array<char, 16> size{};
@@ -111,6 +109,10 @@ void ServerConnection::begin_answer(HttpResponse response) {
 }
 
 void ServerConnection::begin_stream(int status, Headers headers) {
+  if (peer_has_finished_) {
+    close();  // while nothing is written, its leaving would not be noticed
+    return;
+  }
   phase_ = Phase::streaming;
   stream_ended_ = false;
   stream_chunked_ = !parser_->head().http_1_0;
@@ -184,8 +186,8 @@ void ServerConnection::fetch() {
   if (!source_ || fetching_ || source_left_ == 0 || output_.size() >= 2) return;
   fetching_ = true;
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(source_left_, kFetchBytes));
-  const bool posted = core_->post([self = shared_from_this(), source = source_, at = source_at_, size,
-                                   piece = std::exchange(spare_fetch_, {})]() mutable {
+  const bool posted = core_->post(pool(), [self = shared_from_this(), source = source_, at = source_at_, size,
+                                           piece = std::exchange(spare_fetch_, {})]() mutable {
     std::optional<std::string> fetched;
     try {
       piece.resize(size);
@@ -235,7 +237,8 @@ void ServerConnection::close_gently() {
     return;
   }
   phase_ = Phase::draining;
-  arm(kDrainTime);
+  drain_until_ = std::chrono::steady_clock::now() + limits::kHttpDrainTime;
+  arm_drain();
   if (!stream_.is_tls()) {
     boost::system::error_code ignored;
     stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
@@ -251,6 +254,12 @@ void ServerConnection::close_gently() {
       shut_tls_down();
     }
   }
+}
+
+void ServerConnection::arm_drain() {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(drain_until_ - std::chrono::steady_clock::now());
+  arm(std::min(limits::kHttpDrainIdleTimeout, left));
 }
 
 void ServerConnection::shut_tls_down() {

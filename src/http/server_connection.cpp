@@ -18,8 +18,6 @@ constexpr std::size_t kHeaderReadBytes = 4 << 10;
 constexpr std::size_t kBodyReadBytes = 64 << 10;
 /// What may wait unparsed: of a chunk's header while a body is read, or of the next requests of a pipeline.
 constexpr std::size_t kInputBytesMax = 64 << 10;
-/// What is read and thrown away of a refused body, so that the peer comes to read the answer.
-constexpr std::uint64_t kDrainBytesMax = 256 << 10;
 
 HttpResponse internal_problem(const ServerCore &core, const std::string &where, const char *what) {
   core.log(LogLevel::error, "http.handler_failed", where + ": " + what);
@@ -216,6 +214,11 @@ void ServerConnection::on_read(const boost::system::error_code &error, std::size
   } else if (phase_ == Phase::answering) {
     // The peer may have closed its sending side only; if it is gone, a write will say so.
     keep_alive_ = false;
+  } else if (phase_ == Phase::handling && error == boost::asio::error::eof &&
+             (asked_.method == "GET" || asked_.method == "HEAD")) {
+    keep_alive_ = false;
+    peer_has_finished_ = true;
+    arm(core_->options().idle_timeout);
   } else {
     close();
   }
@@ -232,8 +235,9 @@ void ServerConnection::received(std::string_view bytes) {
       return;
     case Phase::draining:
       drained_bytes_ += bytes.size();
+      arm_drain();
       // Over the bound, nothing is read any more, and the peer has until the deadline to read the answer.
-      if (drained_bytes_ < kDrainBytesMax) read();
+      if (drained_bytes_ < limits::kHttpDrainBytesMax) read();
       return;
     default:
       input_.append(bytes);
@@ -318,8 +322,8 @@ void ServerConnection::decide() {
   bool posted = false;
   if (parser_->head().has_body()) {
     phase_ = Phase::deciding;
-    posted =
-        core_->post([self = shared_from_this(), route = route_, request = std::move(request_)]() mutable {
+    posted = core_->post(
+        pool(), [self = shared_from_this(), route = route_, request = std::move(request_)]() mutable {
           BodyPlan plan = run_accept(*self->core_, *route, request);
           boost::asio::post(self->executor_,
                             [self, request = std::move(request), plan = std::move(plan)]() mutable {
@@ -329,16 +333,16 @@ void ServerConnection::decide() {
   } else {
     phase_ = Phase::handling;
     exchange_ = new_exchange();
-    posted = core_->post(
-        [core = core_, route = route_, request = std::move(request_), exchange = exchange_]() mutable {
-          BodyPlan plan = run_accept(*core, *route, request);
-          if (plan.refuse) {
-            exchange->send(*std::move(plan.refuse));
-            return;
-          }
-          if (plan.sink) request.body_sha256 = system::sha256_hex(std::string_view());
-          run_handler(*core, *route, std::move(request), std::move(plan.sink), exchange);
-        });
+    posted = core_->post(pool(), [core = core_, route = route_, request = std::move(request_),
+                                  exchange = exchange_]() mutable {
+      BodyPlan plan = run_accept(*core, *route, request);
+      if (plan.refuse) {
+        exchange->send(*std::move(plan.refuse));
+        return;
+      }
+      if (plan.sink) request.body_sha256 = system::sha256_hex(std::string_view());
+      run_handler(*core, *route, std::move(request), std::move(plan.sink), exchange);
+    });
     read();
   }
   if (!posted) close();
@@ -364,12 +368,14 @@ void ServerConnection::on_decided(HttpRequest request, BodyPlan plan) {
   }
   request_ = std::move(request);
   body_bytes_max_ = plan.bytes_max;
+  body_waited_ = {};
   sink_.reset();
   if (plan.sink) {
     sink_ = std::make_shared<SinkState>();
     sink_->sink = std::move(plan.sink);
   }
   phase_ = Phase::body;
+  body_read_began_ = Clock::now();
   if (!head.http_1_0 && input_.empty() && !request_.header("Expect").empty()) {
     push("HTTP/1.1 100 Continue\r\n\r\n");
     write_next();
@@ -378,6 +384,7 @@ void ServerConnection::on_decided(HttpRequest request, BodyPlan plan) {
 }
 
 void ServerConnection::take_body(std::string_view bytes) {
+  body_waited_ += Clock::now() - body_read_began_;
   std::string joined;
   if (!input_.empty()) {
     joined.swap(input_);
@@ -414,18 +421,31 @@ void ServerConnection::advance_body() {
   }
   if (all_here) {
     handle();
+  } else if (body_is_too_slow()) {
+    keep_alive_ = false;
+    refuse(problem_response(408, "timeout",
+                            "the request's body came with less than " +
+                                std::to_string(core_->options().body_rate_min) + " bytes a second"));
   } else {
+    if (!reading_) body_read_began_ = Clock::now();
     arm(core_->options().idle_timeout);
     read();
   }
+}
+
+bool ServerConnection::body_is_too_slow() const {
+  if (body_waited_ < core_->options().body_rate_grace) return false;
+  const double seconds = std::chrono::duration<double>(body_waited_).count();
+  return static_cast<double>(request_.body_bytes) <
+         seconds * static_cast<double>(core_->options().body_rate_min);
 }
 
 void ServerConnection::write_to_sink() {
   sink_busy_ = true;
   std::string piece = std::exchange(piece_, std::move(spare_piece_));
   piece_.clear();
-  const bool posted = core_->post([self = shared_from_this(), sink = sink_, piece = std::move(piece),
-                                   name = name_of(request_)]() mutable {
+  const bool posted = core_->post(pool(), [self = shared_from_this(), sink = sink_, piece = std::move(piece),
+                                           name = name_of(request_)]() mutable {
     std::optional<HttpResponse> failure;
     try {
       const auto bytes = std::as_bytes(std::span(piece.data(), piece.size()));
@@ -465,8 +485,8 @@ void ServerConnection::handle() {
     spare_piece_ = {};
     piece_ = {};
   }
-  const bool posted = core_->post([core = core_, route = route_, request = std::move(request_),
-                                   sink = std::move(sink), exchange = exchange_]() mutable {
+  const bool posted = core_->post(pool(), [core = core_, route = route_, request = std::move(request_),
+                                           sink = std::move(sink), exchange = exchange_]() mutable {
     run_handler(*core, *route, std::move(request), std::move(sink), exchange);
   });
   if (posted) {
@@ -482,13 +502,14 @@ void ServerConnection::refuse(HttpResponse response) {
 }
 
 std::shared_ptr<Exchange> ServerConnection::new_exchange() {
-  return std::make_shared<Exchange>(
-      weak_from_this(), core_->options().stream_queue_bytes_max,
-      [core = core_](std::function<void()> callback) { core->run_callback(std::move(callback)); });
+  return std::make_shared<Exchange>(weak_from_this(), core_->options().stream_queue_bytes_max,
+                                    [core = core_, pool = pool()](std::function<void()> callback) {
+                                      core->run_callback(pool, std::move(callback));
+                                    });
 }
 
 void ServerConnection::release(std::shared_ptr<const void> last_reference) const {
-  if (last_reference) core_->post([last_reference = std::move(last_reference)] {});
+  if (last_reference) core_->post(pool(), [last_reference = std::move(last_reference)] {});
 }
 
 }  // namespace parsyn::http

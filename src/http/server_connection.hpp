@@ -88,6 +88,8 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   void decide();
   void on_decided(HttpRequest request, BodyPlan plan);
   void advance_body();
+  /// Whether the body has come too slowly for too long.
+  bool body_is_too_slow() const;
   void write_to_sink();
   void on_sink_written(std::optional<HttpResponse> failure, std::string buffer);
   void handle();
@@ -104,11 +106,13 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   void on_fetched(std::optional<std::string> piece);
   void on_answered();
   void close_gently();
+  void arm_drain();
   void shut_tls_down();
   void close();
 
   bool is_current(const std::shared_ptr<Exchange> &exchange) const;
   std::shared_ptr<Exchange> new_exchange();
+  HandlerPool pool() const { return route_ ? route_->pool : HandlerPool::general; }
   /// Files are closed, and unfinished ones removed, off the I/O threads.
   void release(std::shared_ptr<const void> last_reference) const;
 
@@ -130,12 +134,16 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   bool reading_ = false;
   std::string input_;  // bytes that came and are not parsed yet
   std::optional<RequestParser> parser_;
+  bool peer_has_finished_ = false;  // its sending side is closed; it may still read
   std::uint64_t drained_bytes_ = 0;
+  std::chrono::steady_clock::time_point drain_until_;
 
   HttpRequest request_;
   HttpRequest asked_;  // of it, what the answer's form depends on
   const Route *route_ = nullptr;
   std::uint64_t body_bytes_max_ = 0;
+  std::chrono::steady_clock::duration body_waited_{};  // for bytes, not for the sink
+  std::chrono::steady_clock::time_point body_read_began_;
   std::shared_ptr<SinkState> sink_;
   std::string piece_;        // of the body, on its way to the sink
   std::string spare_piece_;  // its buffer, for the next one

@@ -49,6 +49,10 @@ ServerCore::ServerCore(const HttpServerOptions &options, std::vector<Route> rout
     throw Error(ErrorCode::invalid_argument,
                 "an HTTP server needs at least one I/O thread and one handler thread");
   }
+  if (options_.reserved_threads == 0 && router_.uses(HandlerPool::reserved)) {
+    throw Error(ErrorCode::invalid_argument,
+                "an HTTP server with a route of the reserved pool needs at least one thread for it");
+  }
   if (!options_.certificate_file.empty()) open_tls();
   listen();
 }
@@ -112,7 +116,9 @@ void ServerCore::start() {
   work_.emplace(io_.get_executor());
   {
     const std::lock_guard lock(mutex_);
-    pool_ = std::make_unique<system::ThreadPool>(options_.handler_threads);
+    pools_.general = std::make_unique<system::ThreadPool>(options_.handler_threads);
+    if (options_.reserved_threads > 0)
+      pools_.reserved = std::make_unique<system::ThreadPool>(options_.reserved_threads);
   }
   for (unsigned i = 0; i < options_.io_threads; ++i) {
     io_threads_.emplace_back([this] {
@@ -168,17 +174,18 @@ bool ServerCore::stopping() const {
   return phase_ != Phase::running;
 }
 
-bool ServerCore::post(std::function<void()> work) {
+bool ServerCore::post(HandlerPool pool, std::function<void()> work) {
   const std::lock_guard lock(mutex_);
-  if (!pool_) return false;
-  pool_->post([this, work = std::move(work)]() mutable {
+  const auto &threads = pool == HandlerPool::reserved ? pools_.reserved : pools_.general;
+  if (!threads) return false;
+  threads->post([this, work = std::move(work)]() mutable {
     server_of_this_thread = this;
     work();
   });
   return true;
 }
 
-void ServerCore::run_callback(std::function<void()> callback) {
+void ServerCore::run_callback(HandlerPool pool, std::function<void()> callback) {
   const auto guarded = [this, callback = std::move(callback)] {
     try {
       callback();
@@ -188,7 +195,7 @@ void ServerCore::run_callback(std::function<void()> callback) {
       log(LogLevel::error, "http.callback_failed", "an exception of an unknown type");
     }
   };
-  if (!post(guarded)) guarded();
+  if (!post(pool, guarded)) guarded();
 }
 
 void ServerCore::remove(const std::shared_ptr<ServerConnection> &connection) {
@@ -248,12 +255,13 @@ void ServerCore::stop() {
   wait_for_connections(now + 2 * kAnswerPatience);
   stop_connections(std::chrono::milliseconds(0));
   wait_for_connections(now + 4 * kAnswerPatience);
-  std::unique_ptr<system::ThreadPool> pool;
+  Pools pools;
   {
     const std::lock_guard lock(mutex_);
-    pool = std::move(pool_);
+    pools = std::move(pools_);
+    pools_ = {};
   }
-  pool.reset();   // runs what is queued, and waits for the handlers that run
+  pools = {};     // runs what is queued, and waits for the handlers that run
   work_.reset();  // the I/O threads end when the last closed socket has said so
   for (auto &thread : io_threads_) thread.join();
   const std::lock_guard lock(mutex_);

@@ -40,10 +40,10 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   boost::asio::ip::tcp::endpoint endpoint() const { return endpoint_; }
 
   bool stopping() const;
-  /// Runs `work` on the handler pool. False, and `work` is not run, once the server has stopped.
-  bool post(std::function<void()> work);
+  /// Runs `work` on the pool. False, and `work` is not run, once the server has stopped.
+  bool post(HandlerPool pool, std::function<void()> work);
   /// As post, and on the caller's thread once the server has stopped.
-  void run_callback(std::function<void()> callback);
+  void run_callback(HandlerPool pool, std::function<void()> callback);
   void remove(const std::shared_ptr<ServerConnection> &connection);
   void log(LogLevel level, std::string_view id, std::string text) const;
 
@@ -68,7 +68,11 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::unique_ptr<system::ThreadPool> pool_;                                // guarded by mutex_
+  struct Pools {
+    std::unique_ptr<system::ThreadPool> general;
+    std::unique_ptr<system::ThreadPool> reserved;  // null: no route names it
+  };
+  Pools pools_;                                                             // guarded by mutex_
   std::unordered_set<std::shared_ptr<ServerConnection>> connections_;       // guarded by mutex_
   enum class Phase { running, stopping, stopped } phase_ = Phase::running;  // guarded by mutex_
   bool finishing_ = false;  // guarded by mutex_: some thread joins

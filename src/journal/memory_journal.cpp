@@ -2,9 +2,9 @@
 #include <mutex>
 #include <set>
 #include <utility>
-#include <vector>
 
-#include "parsyn/error.hpp"
+#include "journal/batch_check.hpp"
+#include "journal/steps.hpp"
 #include "parsyn/journal.hpp"
 
 namespace parsyn {
@@ -14,11 +14,10 @@ namespace {
 class MemoryJournal final : public Journal {
  public:
   void commit(std::span<const JournalWrite> batch) override {
+    check_batch(batch);
     // Whatever can fail comes first, on a copy of its own; afterwards nodes only change hands.
     std::map<std::string, Changes> changes;
     for (const JournalWrite &write : batch) {
-      check_name(write.table, "table");
-      check_name(write.key, "key");
       Changes &table = changes[write.table];
       if (write.document) {
         table.removed.erase(write.key);
@@ -42,12 +41,11 @@ class MemoryJournal final : public Journal {
     }
   }
 
-  void for_each(
-      std::string_view table,
-      const std::function<void(std::string_view key, std::string_view document)> &visit) const override {
-    // A copy: no lock is held while the caller's function runs.
-    for (const auto &[key, document] : copy_of(table)) visit(key, document);
+  void for_each(std::string_view table, const KeyRange &range, const Visit &visit) const override {
+    visit_in_steps(range, visit, [&](const KeyRange &rest) { return read(table, rest); });
   }
+
+  std::string failure() const override { return {}; }
 
  private:
   using Table = std::map<std::string, std::string>;
@@ -56,17 +54,20 @@ class MemoryJournal final : public Journal {
     std::set<std::string> removed;
   };
 
-  static void check_name(const std::string &name, const char *what) {
-    if (name.empty()) {
-      throw Error(ErrorCode::invalid_argument,
-                  std::string("a journal write has an empty ") + what + "; nothing of its batch is kept");
-    }
-  }
-
-  Table copy_of(std::string_view name) const {
+  Step read(std::string_view name, const KeyRange &range) const {
+    Step step;
     const std::lock_guard lock(mutex_);
-    const auto at = tables_.find(name);
-    return at == tables_.end() ? Table{} : at->second;
+    const auto table = tables_.find(name);
+    if (table == tables_.end()) return step;
+    for (auto at = table->second.lower_bound(range.first); at != table->second.end(); ++at) {
+      if (!range.last.empty() && at->first >= range.last) break;
+      if (step.is_full()) {
+        step.last = false;
+        break;
+      }
+      step.add(at->first, at->second);
+    }
+    return step;
   }
 
   mutable std::mutex mutex_;

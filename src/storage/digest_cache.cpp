@@ -1,12 +1,5 @@
 #include "storage/digest_cache.hpp"
 
-#include <sys/stat.h>
-
-#include <cerrno>
-#include <system_error>
-
-#include "parsyn/error.hpp"
-
 namespace parsyn::storage {
 namespace {
 
@@ -15,17 +8,10 @@ constexpr std::size_t kEntriesMax = 200'000;
 
 }  // namespace
 
-std::optional<FileIdentity> identity_of(const std::filesystem::path &path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) {
-    const int error = errno;
-    if (error == ENOENT || error == ENOTDIR) return std::nullopt;
-    throw Error(ErrorCode::io,
-                "cannot look at " + path.string() + ": " + std::system_category().message(error));
-  }
-  if (!S_ISREG(info.st_mode)) return std::nullopt;
-  return FileIdentity{info.st_dev, info.st_ino, static_cast<std::uint64_t>(info.st_size), info.st_mtim.tv_sec,
-                      info.st_mtim.tv_nsec};
+std::optional<FileIdentity> identity_of(system::FileSystem &files, const std::filesystem::path &path) {
+  const auto status = files.status(path);
+  if (!status || status->kind != system::FileKind::regular) return std::nullopt;
+  return status->identity;
 }
 
 void DigestCache::put(const std::string &key, const FileIdentity &identity, const std::string &sha256) {

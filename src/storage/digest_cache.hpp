@@ -1,28 +1,20 @@
 // The SHA-256 of files that have not changed since it was computed.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 
+#include "system/file_system.hpp"
+
 namespace parsyn::storage {
 
-/// What tells one state of a file from another without reading it.
-struct FileIdentity {
-  std::uint64_t device = 0;
-  std::uint64_t inode = 0;
-  std::uint64_t bytes = 0;
-  std::int64_t modified_seconds = 0;
-  std::int64_t modified_nanoseconds = 0;
+using system::FileIdentity;
 
-  bool operator==(const FileIdentity &) const = default;
-};
-
-/// Nothing when `path` is not a regular file. Throws Error(io).
-std::optional<FileIdentity> identity_of(const std::filesystem::path &path);
+/// Nothing when `path` is not a regular file. Throws Error: io, unavailable.
+std::optional<FileIdentity> identity_of(system::FileSystem &files, const std::filesystem::path &path);
 
 /// In memory only: a digest kept in a file of its own could be torn from the object that it describes.
 ///

@@ -1,14 +1,16 @@
+#include "storage/file_store.hpp"
+
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "parsyn/error.hpp"
-#include "parsyn/object_store.hpp"
 #include "storage/digest_cache.hpp"
 #include "storage/leftovers.hpp"
 #include "storage/object_key.hpp"
@@ -21,18 +23,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of a removed object, unless another thread has found it empty and removed it too.
-void flush_if_there(const fs::path &folder) {
-  try {
-    system::flush_folder(folder);
-  } catch (const Error &error) {
-    if (error.code() != ErrorCode::not_found) throw;
+using system::FileKind;
+
+/// Thread-safety: every method may be called from any thread.
+class UnflushedKeys {
+ public:
+  void add(const std::string &key) {
+    const std::lock_guard lock(mutex_);
+    keys_.insert(key);
   }
-}
+  void forget(const std::string &key) {
+    const std::lock_guard lock(mutex_);
+    keys_.erase(key);
+  }
+  bool contains(const std::string &key) const {
+    const std::lock_guard lock(mutex_);
+    return keys_.contains(key);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> keys_;  // guarded by mutex_
+};
 
 class FileStore final : public ObjectStore {
  public:
-  explicit FileStore(const fs::path &folder);
+  FileStore(const fs::path &folder, system::FileSystem &files);
 
   std::unique_ptr<ObjectWriter> create(std::string_view key) override;
   std::unique_ptr<ByteSource> open(std::string_view key) const override;
@@ -40,7 +56,7 @@ class FileStore final : public ObjectStore {
   std::vector<std::string> list(std::string_view prefix) const override;
   void remove(std::string_view key) override;
 
-  /// Makes the written file visible, and remembers its digest.
+  /// Makes the written file visible and durable, and remembers its digest.
   ObjectInfo put(const std::string &key, system::AtomicFile &file, const std::string &sha256);
   /// Removes the folders of `key` that are empty, from the innermost.
   void prune_folders(const std::string &key);
@@ -50,15 +66,26 @@ class FileStore final : public ObjectStore {
   std::mutex &commit_mutex(const std::string &key) {
     return commit_mutexes_[std::hash<std::string>{}(key) % commit_mutexes_.size()];
   }
+  bool is_folder(const fs::path &path) const;
   void make_folders_locked(const fs::path &below_root);
-  void check_not_folder(const std::string &key) const;
+  void prune_folders_locked(const std::string &key);
+  bool remove_hollow_locked(const fs::path &below_root);
+  void check_not_folder_locked(const std::string &key);
+  void flush_if_there(const fs::path &folder) const;
 
   fs::path folder_;
+  system::FileSystem &files_;
   mutable DigestCache digests_;
+  /// What is there, but could not be made durable. Only writing it anew helps: after a flush that failed, the
+  /// next one may say that all is well.
+  mutable UnflushedKeys unflushed_;
   /// Making a folder and the first file in it, against removing a folder that has become empty.
   std::mutex folders_mutex_;
+  /// Folders, relative to folder_, whose entry in the folder above is known to be durable.
+  std::set<fs::path> flushed_folders_;  // guarded by folders_mutex_
   /// Renaming a file and looking at what then lies there must be one step for each key, or the digest of one
-  /// write could be remembered for another. Several mutexes, as a flush to disk takes its time.
+  /// write could be remembered for another. Several mutexes, as a flush to disk takes its time. Taken before
+  /// folders_mutex_.
   std::array<std::mutex, 64> commit_mutexes_;
 };
 
@@ -70,7 +97,11 @@ class FileObjectWriter final : public ObjectWriter {
   ~FileObjectWriter() override {
     if (!file_) return;
     file_.reset();
-    store_.prune_folders(key_);
+    try {
+      store_.prune_folders(key_);
+    } catch (...) {
+      // An empty folder is in nobody's way.
+    }
   }
 
   void write(std::span<const std::byte> bytes) override {
@@ -102,7 +133,7 @@ class FileObjectWriter final : public ObjectWriter {
   bool committed_ = false;
 };
 
-FileStore::FileStore(const fs::path &folder) {
+FileStore::FileStore(const fs::path &folder, system::FileSystem &files) : files_(files) {
   if (folder.empty())
     throw Error(ErrorCode::invalid_argument, "a file store needs a folder; its name is empty");
   if (folder.native().find('\0') != std::string::npos) {
@@ -112,32 +143,52 @@ FileStore::FileStore(const fs::path &folder) {
   std::error_code error;
   folder_ = fs::absolute(folder, error);
   if (error) throw Error(ErrorCode::io, "cannot find " + folder.string() + ": " + error.message());
-  system::make_folders(folder_);
-  if (!fs::is_directory(folder_, error)) {
-    throw Error(ErrorCode::invalid_argument, folder_.string() + " is not a folder; a file store needs one");
+  if (!folder_.has_filename()) folder_ = folder_.parent_path();
+  system::make_folders(folder_, files_);
+  sweep_leftovers(files_, folder_);
+}
+
+bool FileStore::is_folder(const fs::path &path) const {
+  const auto status = files_.status(path);
+  return status && status->kind == FileKind::folder;
+}
+
+void FileStore::flush_if_there(const fs::path &folder) const {
+  try {
+    system::flush_folder(folder, files_);
+  } catch (const Error &error) {
+    // Another thread has found it empty and removed it.
+    if (error.code() != ErrorCode::not_found) throw;
   }
-  sweep_leftovers(folder_);
 }
 
 void FileStore::make_folders_locked(const fs::path &below_root) {
-  fs::path current = folder_;
+  fs::path relative;
   for (const fs::path &segment : below_root) {
-    const fs::path parent = current;
-    current /= segment;
-    std::error_code error;
-    if (fs::create_directory(current, error)) {
-      system::flush_folder(parent);
-    } else if (fs::exists(current) && !fs::is_directory(current)) {
-      throw Error(ErrorCode::conflict, current.string() + " is an object, so that no other can lie below it");
-    } else if (error) {
-      throw Error(ErrorCode::io, "cannot make the folder " + current.string() + ": " + error.message());
+    relative /= segment;
+    const fs::path path = folder_ / relative;
+    if (flushed_folders_.contains(relative) && is_folder(path)) continue;
+    // An empty one may be there because it could not be flushed, or never was: flushed again, it may still be
+    // lost.
+    files_.remove_folder(path);
+    if (!system::make_flushed_folder(path, files_) && !is_folder(path)) {
+      throw Error(ErrorCode::conflict, path.string() + " is an object, so that no other can lie below it");
     }
+    flushed_folders_.insert(relative);
   }
 }
 
-void FileStore::check_not_folder(const std::string &key) const {
-  std::error_code ignored;
-  if (fs::is_directory(path_of(key), ignored)) {
+bool FileStore::remove_hollow_locked(const fs::path &below_root) {
+  for (const system::FolderEntry &entry : files_.list(folder_ / below_root)) {
+    if (entry.kind != FileKind::folder || !remove_hollow_locked(below_root / entry.name)) return false;
+  }
+  flushed_folders_.erase(below_root);
+  return files_.remove_folder(folder_ / below_root);
+}
+
+void FileStore::check_not_folder_locked(const std::string &key) {
+  // Folders without any file are what a crash leaves of objects that were being written, or removed.
+  if (is_folder(path_of(key)) && !remove_hollow_locked(key)) {
     throw Error(ErrorCode::conflict, "object " + key + " cannot be stored: other objects lie below it");
   }
 }
@@ -145,29 +196,42 @@ void FileStore::check_not_folder(const std::string &key) const {
 std::unique_ptr<ObjectWriter> FileStore::create(std::string_view key) {
   check_object_key(key);
   std::string name(key);
-  check_not_folder(name);
-  const fs::path path = path_of(key);
   const std::lock_guard lock(folders_mutex_);
-  make_folders_locked(fs::path(name).parent_path());
-  auto file = std::make_unique<system::AtomicFile>(path);
-  return std::make_unique<FileObjectWriter>(*this, std::move(name), std::move(file));
+  check_not_folder_locked(name);
+  try {
+    make_folders_locked(fs::path(name).parent_path());
+    auto file = std::make_unique<system::AtomicFile>(path_of(name), 0644, files_);
+    return std::make_unique<FileObjectWriter>(*this, std::move(name), std::move(file));
+  } catch (...) {
+    prune_folders_locked(std::string(key));
+    throw;
+  }
 }
 
 ObjectInfo FileStore::put(const std::string &key, system::AtomicFile &file, const std::string &sha256) {
-  const fs::path path = path_of(key);
   const std::lock_guard lock(commit_mutex(key));
-  check_not_folder(key);
+  if (is_folder(path_of(key))) {
+    const std::lock_guard folders_lock(folders_mutex_);
+    check_not_folder_locked(key);
+  }
   const std::uint64_t bytes = file.bytes_written();
-  file.commit();
+  try {
+    file.commit();
+  } catch (...) {
+    if (file.renamed()) unflushed_.add(key);
+    throw;
+  }
+  unflushed_.forget(key);
   // Removed at once by someone else: committed all the same.
-  if (const auto identity = identity_of(path)) digests_.put(key, *identity, sha256);
+  if (const auto identity = identity_of(files_, path_of(key))) digests_.put(key, *identity, sha256);
   return {key, bytes, sha256, etag_of(sha256)};
 }
 
 std::unique_ptr<ByteSource> FileStore::open(std::string_view key) const {
   check_object_key(key);
-  if (!identity_of(path_of(key))) throw Error(ErrorCode::not_found, "there is no object " + std::string(key));
-  return std::make_unique<system::FileSource>(path_of(key));
+  const fs::path path = path_of(key);
+  if (!identity_of(files_, path)) throw Error(ErrorCode::not_found, "there is no object " + std::string(key));
+  return std::make_unique<system::FileSource>(path, files_);
 }
 
 ObjectInfo FileStore::stat(std::string_view key) const {
@@ -175,13 +239,25 @@ ObjectInfo FileStore::stat(std::string_view key) const {
   const std::string name(key);
   const fs::path path = path_of(key);
   for (;;) {
-    const auto identity = identity_of(path);
+    const auto identity = identity_of(files_, path);
     if (!identity) throw Error(ErrorCode::not_found, "there is no object " + name);
+    if (unflushed_.contains(name)) {
+      throw Error(ErrorCode::io,
+                  "object " + name + " is there, but could not be flushed and may be lost; store it again");
+    }
     auto sha256 = digests_.find(name, *identity);
     if (!sha256) {
-      sha256 = system::sha256_hex(system::FileSource(path));
+      // Who is told of an object relies on it, and whoever wrote this one may have been killed before it
+      // flushed the folder.
+      try {
+        flush_if_there(path.parent_path());
+      } catch (...) {
+        unflushed_.add(name);
+        throw;
+      }
+      sha256 = system::sha256_hex(system::FileSource(path, files_));
       // Replaced while it was read: each time round, somebody else has made progress.
-      if (identity_of(path) != identity) continue;
+      if (identity_of(files_, path) != identity) continue;
       digests_.put(name, *identity, *sha256);
     }
     return {name, identity->bytes, *sha256, etag_of(*sha256)};
@@ -198,25 +274,29 @@ std::vector<std::string> FileStore::list(std::string_view prefix) const {
   while (!open_folders.empty()) {
     const std::string current = open_folders.back();
     open_folders.pop_back();
-    const fs::path path = folder_ / current;
-    std::error_code error;
-    fs::directory_iterator at(path, error);
-    for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
-      const std::string key = current + at->path().filename().string();
+    std::vector<system::FolderEntry> entries;
+    try {
+      entries = files_.list(folder_ / current);
+    } catch (const Error &error) {
+      // A folder that is not there, or no longer, holds no objects.
+      if (error.code() != ErrorCode::not_found) throw;
+    }
+    for (const system::FolderEntry &entry : entries) {
+      const std::string key = current + entry.name;
       // Also skips unfinished files and what is not an object's name at all.
       if (!is_object_key(key)) continue;
-      std::error_code gone;
-      if (at->is_directory(gone)) {
+      FileKind kind = entry.kind;
+      if (kind == FileKind::link) {
+        const auto status = files_.status(path_of(key));
+        if (status) kind = status->kind;
+      }
+      if (kind == FileKind::folder) {
         // Of the folder itself only its part that the prefix reaches decides.
         const std::string folder = key + "/";
         if (folder.starts_with(prefix) || prefix.starts_with(folder)) open_folders.push_back(folder);
-      } else if (at->is_regular_file(gone) && key.starts_with(prefix)) {
+      } else if (kind == FileKind::regular && key.starts_with(prefix)) {
         keys.push_back(key);
       }
-    }
-    // A folder that is not there, or no longer, holds no objects.
-    if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory) {
-      throw Error(ErrorCode::io, "cannot list " + path.string() + ": " + error.message());
     }
   }
   std::sort(keys.begin(), keys.end());
@@ -229,12 +309,11 @@ void FileStore::remove(std::string_view key) {
   const fs::path path = path_of(key);
   {
     const std::lock_guard lock(commit_mutex(name));
-    if (identity_of(path)) {
-      std::error_code error;
-      fs::remove(path, error);
-      if (error) throw Error(ErrorCode::io, "cannot remove object " + name + ": " + error.message());
+    if (identity_of(files_, path)) {
+      files_.remove(path);
       flush_if_there(path.parent_path());
     }
+    unflushed_.forget(name);
     digests_.forget(name);
   }
   prune_folders(name);
@@ -242,20 +321,32 @@ void FileStore::remove(std::string_view key) {
 
 void FileStore::prune_folders(const std::string &key) {
   const std::lock_guard lock(folders_mutex_);
+  prune_folders_locked(key);
+}
+
+void FileStore::prune_folders_locked(const std::string &key) {
   for (fs::path below_root = fs::path(key).parent_path(); !below_root.empty();
        below_root = below_root.parent_path()) {
-    const fs::path path = folder_ / below_root;
-    std::error_code error;
-    // A folder with something in it stays: removing it fails, and that is the test.
-    if (!fs::is_directory(path, error) || !fs::remove(path, error)) return;
+    try {
+      // A folder with something in it stays: removing it fails, and that is the test.
+      if (!files_.remove_folder(folder_ / below_root)) return;
+    } catch (const Error &) {
+      return;
+    }
+    flushed_folders_.erase(below_root);
   }
 }
 
 }  // namespace
+
+std::shared_ptr<ObjectStore> make_file_store(const fs::path &folder, system::FileSystem &files) {
+  return std::make_shared<FileStore>(folder, files);
+}
+
 }  // namespace storage
 
 std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder) {
-  return std::make_shared<storage::FileStore>(folder);
+  return storage::make_file_store(folder, system::posix_file_system());
 }
 
 }  // namespace parsyn

@@ -1,51 +1,40 @@
 #include "storage/leftovers.hpp"
 
-#include <sys/stat.h>
-#include <time.h>
-
 #include <string>
-#include <system_error>
 #include <vector>
 
+#include "parsyn/error.hpp"
 #include "system/files.hpp"
 
 namespace parsyn::storage {
 namespace {
 
-/// The clock that stamps files is the coarse one; the finer one runs a few milliseconds ahead of it.
-timespec coarse_now() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  return now;
-}
-
-/// When this library was loaded: nothing that this process writes is older.
-const timespec kLoaded = coarse_now();
-
-bool is_older_than_process(const std::filesystem::path &path) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
-  return info.st_mtim.tv_sec != kLoaded.tv_sec ? info.st_mtim.tv_sec < kLoaded.tv_sec
-                                               : info.st_mtim.tv_nsec < kLoaded.tv_nsec;
+bool is_leftover(const std::string &name, const std::string &session) {
+  const std::size_t mark = name.find(system::kTemporaryMark);
+  return mark != std::string::npos &&
+         !std::string_view(name).substr(mark + system::kTemporaryMark.size()).starts_with(session);
 }
 
 }  // namespace
 
-void sweep_leftovers(const std::filesystem::path &folder) {
+void sweep_leftovers(system::FileSystem &files, const std::filesystem::path &folder) {
+  const std::string session = files.session();
   std::vector<std::filesystem::path> open_folders{folder};
   while (!open_folders.empty()) {
     const std::filesystem::path current = open_folders.back();
     open_folders.pop_back();
-    std::error_code error;
-    for (std::filesystem::directory_iterator at(current, error), end; !error && at != end;
-         at.increment(error)) {
-      std::error_code ignored;
-      if (at->is_directory(ignored) && !at->is_symlink(ignored)) {
-        open_folders.push_back(at->path());
-      } else if (at->path().filename().string().find(system::kTemporaryMark) != std::string::npos &&
-                 is_older_than_process(at->path())) {
-        std::filesystem::remove(at->path(), ignored);
+    try {
+      for (const system::FolderEntry &entry : files.list(current)) {
+        if (entry.kind == system::FileKind::folder) {
+          open_folders.push_back(current / entry.name);
+        } else if (entry.kind == system::FileKind::regular && is_leftover(entry.name, session)) {
+          try {
+            files.remove(current / entry.name);
+          } catch (const Error &) {
+          }
+        }
       }
+    } catch (const Error &) {
     }
   }
 }

@@ -6,8 +6,9 @@
 
 namespace parsyn::system {
 
-ThreadPool::ThreadPool(unsigned threads) {
-  for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { loop(); });
+ThreadPool::ThreadPool(unsigned threads, Runtime &runtime)
+    : runtime_(runtime), changed_(runtime.make_signal()) {
+  for (unsigned i = 0; i < threads; ++i) threads_.push_back(runtime_.start([this] { loop(); }));
 }
 
 ThreadPool::~ThreadPool() {
@@ -15,8 +16,8 @@ ThreadPool::~ThreadPool() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
-  for (auto &thread : threads_) thread.join();
+  changed_->notify_all();
+  threads_.clear();
 }
 
 void ThreadPool::post(std::function<void()> work) {
@@ -24,7 +25,7 @@ void ThreadPool::post(std::function<void()> work) {
     const std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
   }
-  changed_.notify_one();
+  changed_->notify_all();
 }
 
 void ThreadPool::loop() {
@@ -32,7 +33,7 @@ void ThreadPool::loop() {
     std::function<void()> work;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
+      changed_->wait(lock, [this] { return ending_ || !queue_.empty(); });
       if (queue_.empty()) return;
       work = std::move(queue_.front());
       queue_.pop_front();
@@ -45,11 +46,11 @@ namespace {
 
 /// What one run() shares with its helpers, which may start after run() has returned: hence shared ownership.
 struct Run {
-  explicit Run(std::size_t pieces) : count(pieces) {}
+  Run(std::size_t pieces, Runtime &runtime) : count(pieces), done(runtime.make_signal()) {}
 
   const std::size_t count;
   std::mutex mutex;
-  std::condition_variable done;
+  std::unique_ptr<Signal> done;
   const std::function<void(std::size_t)> *piece = nullptr;  // valid while ended < count
   std::size_t next = 0;
   std::size_t ended = 0;
@@ -75,7 +76,7 @@ struct Run {
         failure = thrown;
         failed_index = index;
       }
-      if (++ended == count) done.notify_all();
+      if (++ended == count) done->notify_all();
     }
   }
 };
@@ -84,13 +85,13 @@ struct Run {
 
 void PoolExecutor::run(std::size_t count, const std::function<void(std::size_t)> &piece) {
   if (count == 0) return;
-  const auto run = std::make_shared<Run>(count);
+  const auto run = std::make_shared<Run>(count, pool_.runtime());
   run->piece = &piece;
   const std::size_t helpers = std::min<std::size_t>(pool_.size(), count - 1);
   for (std::size_t i = 0; i < helpers; ++i) pool_.post([run] { run->work(); });
   run->work();
   std::unique_lock lock(run->mutex);
-  run->done.wait(lock, [&] { return run->ended == count; });
+  run->done->wait(lock, [&] { return run->ended == count; });
   if (run->failure) std::rethrow_exception(run->failure);
 }
 

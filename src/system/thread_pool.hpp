@@ -1,37 +1,39 @@
 // A fixed number of threads that run queued functions, and the Executor over them.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "parsyn/aggregator.hpp"
+#include "system/runtime.hpp"
 
 namespace parsyn::system {
 
 /// Thread-safe. Destruction runs what is queued, then joins.
 class ThreadPool {
  public:
-  explicit ThreadPool(unsigned threads);
+  explicit ThreadPool(unsigned threads, Runtime &runtime = system_runtime());
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
   /// `work` must not throw.
   void post(std::function<void()> work);
+  Runtime &runtime() const { return runtime_; }
   unsigned size() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
   void loop();
 
+  Runtime &runtime_;
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::unique_ptr<Signal> changed_;
   std::deque<std::function<void()>> queue_;  // guarded by mutex_
   bool ending_ = false;                      // guarded by mutex_
-  std::vector<std::thread> threads_;
+  std::vector<std::unique_ptr<Thread>> threads_;
 };
 
 /// Runs pieces on the pool's threads and on the caller's own, so that it cannot wait for itself.

@@ -128,9 +128,8 @@ class HeaderEvents final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  bool parse_error(std::size_t position, const std::string &,
-                   const nlohmann::detail::exception &error) override {
-    refuse("not valid JSON in UTF-8 at byte " + std::to_string(position) + ": " + quoted_name(error.what()));
+  bool parse_error(std::size_t position, const std::string &, const nlohmann::detail::exception &) override {
+    refuse("not valid JSON in UTF-8 at byte " + std::to_string(position));
   }
 
  private:

@@ -12,6 +12,9 @@
 namespace parsyn {
 namespace {
 
+/// Of the worker protocol alone. Several, because reports that wait together share one commit of the journal.
+constexpr unsigned kWorkerProtocolThreads = 4;
+
 http::HttpServerOptions server_options(const ServeOptions &options) {
   if (options.operator_token.empty())
     throw Error(ErrorCode::invalid_argument, "a coordinator's server needs an operator token");
@@ -30,6 +33,7 @@ http::HttpServerOptions server_options(const ServeOptions &options) {
   server.private_key_file = options.private_key_file;
   server.client_ca_file = options.client_ca_file;
   server.handler_threads = options.handler_threads;
+  server.reserved_threads = kWorkerProtocolThreads;
   server.log = options.log;
   return server;
 }
@@ -54,7 +58,7 @@ class CoordinatorServer::Impl {
 
  private:
   std::vector<http::Route> routes(Coordinator &coordinator, const ServeOptions &options) {
-    std::vector<http::Route> all = transport::health_routes();
+    std::vector<http::Route> all = transport::health_routes(coordinator);
     const auto append = [&](std::vector<http::Route> more) {
       std::ranges::move(more, std::back_inserter(all));
     };

@@ -8,7 +8,9 @@
 #include "parsyn/http.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
+#include "transport/client_options.hpp"
 #include "transport/loopback.hpp"
+#include "transport/make_http_transport.hpp"
 #include "transport/paths.hpp"
 #include "wire/messages.hpp"
 #include "wire/problem.hpp"
@@ -20,16 +22,8 @@ namespace {
 constexpr std::chrono::milliseconds kPollSlack{15'000};
 constexpr std::chrono::milliseconds kGoodbyeTimeout{2'000};
 
-http::HttpClientOptions client_options(const HttpTransportOptions &options) {
-  http::HttpClientOptions client;
-  client.ca_file = options.ca_file;
-  client.certificate_file = options.certificate_file;
-  client.private_key_file = options.private_key_file;
-  return client;
-}
-
 http::HttpClientOptions goodbye_options(const HttpTransportOptions &options) {
-  http::HttpClientOptions client = client_options(options);
+  http::HttpClientOptions client = transport::client_options(options);
   client.connect_timeout = kGoodbyeTimeout;
   client.idle_timeout = kGoodbyeTimeout;
   return client;
@@ -39,11 +33,11 @@ bool is_success(int status) { return status >= 200 && status < 300; }
 
 class HttpTransport final : public Transport {
  public:
-  explicit HttpTransport(const HttpTransportOptions &options)
+  HttpTransport(const HttpTransportOptions &options, const transport::MakeRequester &make_client)
       : base_(transport::checked_base_url(options.url, options.allow_plain_http)),
         token_(options.token),
-        client_(client_options(options)),
-        goodbye_(goodbye_options(options)) {
+        client_(make_client(transport::client_options(options))),
+        goodbye_(make_client(goodbye_options(options))) {
     if (token_.empty())
       throw Error(ErrorCode::invalid_argument,
                   "a worker needs its token (parsyn-job worker add tells it once)");
@@ -58,7 +52,7 @@ class HttpTransport final : public Transport {
   void close_session(std::uint64_t lease) override {
     http::HttpClientRequest request =
         authorised("DELETE", transport::kSessionPath + ("?lease=" + std::to_string(lease)));
-    expect_success(goodbye_.perform(request));
+    expect_success(goodbye_->perform(request));
   }
 
   std::optional<Task> next_task(const TaskPoll &poll) override {
@@ -98,7 +92,7 @@ class HttpTransport final : public Transport {
             return progress(there + received, object.bytes);
           };
         }
-        return client_.perform(request);
+        return client_->perform(request);
       };
       with_fresh_url({.lease = lease(), .key = object.key, .write = false}, object.url, perform);
     }
@@ -128,12 +122,12 @@ class HttpTransport final : public Transport {
       request.body_file = file;
       if (progress)
         request.progress = [&](std::uint64_t sent, std::uint64_t) { return progress(sent, bytes); };
-      return client_.perform(request);
+      return client_->perform(request);
     };
     with_fresh_url({.lease = lease(), .key = slot.key, .write = true}, slot.url, perform);
   }
 
-  void interrupt() override { client_.interrupt(); }
+  void interrupt() override { client_->interrupt(); }
 
  private:
   std::uint64_t lease() const {
@@ -163,7 +157,7 @@ class HttpTransport final : public Transport {
     request.headers["Content-Type"] = "application/json";
     request.body = std::move(body);
     request.idle_timeout = idle_timeout;
-    return expect_success(client_.perform(request));
+    return expect_success(client_->perform(request));
   }
 
   /// A URL lives shorter than the work between its making and its use may take: an expired one is renewed,
@@ -180,8 +174,9 @@ class HttpTransport final : public Transport {
 
   const std::string base_;
   const std::string token_;
-  http::HttpClient client_;
-  http::HttpClient goodbye_;  // not interrupted: a clean goodbye is said after interrupt()
+  const std::unique_ptr<http::Requester> client_;
+  const std::unique_ptr<http::Requester>
+      goodbye_;  // not interrupted: a clean goodbye is said after interrupt()
   mutable std::mutex mutex_;
   std::uint64_t lease_ = 0;
 };
@@ -189,7 +184,14 @@ class HttpTransport final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_http_transport(const HttpTransportOptions &options) {
-  return std::make_unique<HttpTransport>(options);
+  return transport::make_http_transport(options, [](const http::HttpClientOptions &client) {
+    return std::make_unique<http::HttpClient>(client);
+  });
+}
+
+std::unique_ptr<Transport> transport::make_http_transport(const HttpTransportOptions &options,
+                                                          const MakeRequester &make_client) {
+  return std::make_unique<HttpTransport>(options, make_client);
 }
 
 }  // namespace parsyn

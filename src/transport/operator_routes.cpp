@@ -14,12 +14,6 @@
 namespace parsyn::transport {
 namespace {
 
-using http::BodyPlan;
-using http::HttpRequest;
-using http::HttpResponse;
-using http::Responder;
-using http::Route;
-
 constexpr char kJobs[] = "/api/v1/training-jobs";
 constexpr char kWorkers[] = "/api/v1/workers";
 constexpr char kDatasets[] = "/api/v1/datasets";
@@ -42,10 +36,12 @@ std::uint64_t number_in(const HttpRequest &request, const std::string &name, std
 }
 
 Id id_in(const HttpRequest &request) {
-  const auto id = system::parse_u64(request.parameters.at(0));
-  if (!id)
-    throw Error(ErrorCode::not_found, "ids are whole numbers; there is nothing named " +
-                                          system::printable(request.parameters[0], 100));
+  const std::string &text = request.parameters.at(0);
+  const auto id = system::parse_u64(text);
+  // One resource has one path: 01 is not another name of 1.
+  if (!id || text != std::to_string(*id))
+    throw Error(ErrorCode::not_found,
+                "ids are whole numbers; there is nothing named " + system::printable(text, 100));
   return *id;
 }
 
@@ -186,7 +182,7 @@ class OperatorRoutes {
     RoundChoice round;
     if (const auto found = request.query.find("round"); found != request.query.end()) {
       const auto choice = wire::parse_round_choice(found->second);
-      if (!choice) refuse_query("round", "must be a round's number or best");
+      if (!choice || found->second.empty()) refuse_query("round", "must be a round's number or best");
       round = *choice;
     }
     const Id id = id_in(request);
@@ -272,8 +268,8 @@ class OperatorRoutes {
 
 }  // namespace
 
-std::vector<http::Route> operator_routes(Coordinator &coordinator, EventStreams &streams,
-                                         const std::string &operator_token) {
+std::vector<Route> operator_routes(Coordinator &coordinator, EventStreams &streams,
+                                   const std::string &operator_token) {
   return OperatorRoutes(coordinator, streams, operator_token).all();
 }
 

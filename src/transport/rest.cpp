@@ -6,7 +6,7 @@
 
 namespace parsyn::transport {
 
-std::string bearer_token(const http::HttpRequest &request) {
+std::string bearer_token(const HttpRequest &request) {
   constexpr std::string_view kScheme = "Bearer ";
   const std::string value = request.header("Authorization");
   const auto same_letter = [](char a, char b) { return (a | 0x20) == (b | 0x20); };
@@ -17,8 +17,8 @@ std::string bearer_token(const http::HttpRequest &request) {
   return value.substr(kScheme.size());
 }
 
-http::HttpResponse json_response(int status, std::string body) {
-  http::HttpResponse response;
+HttpResponse json_response(int status, std::string body) {
+  HttpResponse response;
   response.status = status;
   response.headers["Content-Type"] = "application/json";
   response.headers["Cache-Control"] = "no-store";
@@ -26,7 +26,7 @@ http::HttpResponse json_response(int status, std::string body) {
   return response;
 }
 
-void expect_json(const http::HttpRequest &request) {
+void expect_json(const HttpRequest &request) {
   std::string type = request.header("Content-Type");
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.pop_back();
@@ -40,13 +40,16 @@ void expect_json(const http::HttpRequest &request) {
               {{"Content-Type", "type", "must be application/json"}});
 }
 
-std::vector<http::Route> health_routes() {
-  const auto answer = [](const std::string &text) {
-    return [text](http::HttpRequest, std::shared_ptr<ByteSink>, http::Responder respond) {
-      respond.send(json_response(200, "{\"status\":\"" + text + "\"}"));
-    };
+std::vector<Route> health_routes(const Coordinator &coordinator) {
+  const auto healthy = [](HttpRequest, std::shared_ptr<ByteSink>, Responder respond) {
+    respond.send(json_response(200, "{\"status\":\"ok\"}"));
   };
-  return {{"GET", "/healthz", {}, answer("ok")}, {"GET", "/readyz", {}, answer("ready")}};
+  const auto ready = [&coordinator](HttpRequest, std::shared_ptr<ByteSink>, Responder respond) {
+    const std::string failure = coordinator.failure();
+    if (!failure.empty()) throw Error(ErrorCode::unavailable, failure);
+    respond.send(json_response(200, "{\"status\":\"ready\"}"));
+  };
+  return {{"GET", "/healthz", {}, healthy}, {"GET", "/readyz", {}, ready}};
 }
 
 }  // namespace parsyn::transport

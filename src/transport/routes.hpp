@@ -12,26 +12,34 @@
 
 namespace parsyn::transport {
 
+using http::BodyPlan;
+using http::HttpRequest;
+using http::HttpResponse;
+using http::Responder;
+using http::Route;
+
 // The coordinator outlives the server; a signer is shared, because a parked poll may be answered after the
 // server has gone.
 
-/// /healthz, /readyz: open.
-std::vector<http::Route> health_routes();
+/// /healthz: the process answers. /readyz: it can change something, else 503 with Coordinator::failure().
+/// Open.
+std::vector<Route> health_routes(const Coordinator &coordinator);
 /// /api/v1/training-jobs, workers, datasets, models, openapi.json: the operator's.
-std::vector<http::Route> operator_routes(Coordinator &coordinator, EventStreams &streams,
-                                         const std::string &operator_token);
-/// /api/v1/worker: one worker each, by its token.
-std::vector<http::Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
+std::vector<Route> operator_routes(Coordinator &coordinator, EventStreams &streams,
+                                   const std::string &operator_token);
+/// /api/v1/worker: one worker each, by its token. They run on the reserved pool, so that nothing that an
+/// operator or a transfer waits for holds up a heartbeat.
+std::vector<Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
 /// /api/v1/objects: by signed URL.
-std::vector<http::Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
+std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
 
 /// The token of "Authorization: Bearer TOKEN". Throws Error(unauthorized) when there is none.
-std::string bearer_token(const http::HttpRequest &request);
+std::string bearer_token(const HttpRequest &request);
 
-http::HttpResponse json_response(int status, std::string body);
+HttpResponse json_response(int status, std::string body);
 
 /// Refuses with 400 a body that says that it is something else than JSON. A body without a type, or with the
 /// one that curl -d sets by itself, is read as JSON.
-void expect_json(const http::HttpRequest &request);
+void expect_json(const HttpRequest &request);
 
 }  // namespace parsyn::transport

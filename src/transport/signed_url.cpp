@@ -1,19 +1,12 @@
 #include "transport/signed_url.hpp"
 
 #include "parsyn/error.hpp"
-#include "system/random.hpp"
 #include "system/sha256.hpp"
 #include "system/text.hpp"
 #include "transport/paths.hpp"
 
 namespace parsyn::transport {
 namespace {
-
-std::int64_t now_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string value_of(const std::map<std::string, std::string> &query, const std::string &name) {
   const auto found = query.find(name);
@@ -22,8 +15,8 @@ std::string value_of(const std::map<std::string, std::string> &query, const std:
 
 }  // namespace
 
-UrlSigner::UrlSigner(std::chrono::milliseconds lifetime)
-    : lifetime_(lifetime), secret_(system::random_hex(32)) {}
+UrlSigner::UrlSigner(std::chrono::milliseconds lifetime, system::Runtime &runtime)
+    : lifetime_(lifetime), runtime_(runtime), secret_(runtime.random_hex(32)) {}
 
 std::string UrlSigner::signature(std::string_view method, std::string_view key, std::string_view worker,
                                  std::string_view expires) const {
@@ -33,7 +26,7 @@ std::string UrlSigner::signature(std::string_view method, std::string_view key, 
 }
 
 std::string UrlSigner::sign(std::string_view method, std::string_view key, Id worker) const {
-  const std::string expires = std::to_string(now_ms() + lifetime_.count());
+  const std::string expires = std::to_string(runtime_.wall_ms() + lifetime_.count());
   const std::string id = std::to_string(worker);
   return kObjectsPath + system::percent_encode(key, "/=") + "?worker=" + id + "&expires=" + expires +
          "&signature=" + signature(method, key, id, expires);
@@ -50,7 +43,7 @@ Id UrlSigner::verify(std::string_view method, std::string_view key,
                                       value_of(query, "signature"))) {
     throw Error(ErrorCode::forbidden, "the signature of this URL does not fit its method, object or worker");
   }
-  if (*end < static_cast<std::uint64_t>(now_ms())) {
+  if (*end < static_cast<std::uint64_t>(runtime_.wall_ms())) {
     throw Error(ErrorCode::forbidden, "this URL has expired: ask for a fresh one",
                 {{"expires", kUrlExpired, "the URL's time is over"}});
   }

@@ -4,7 +4,7 @@
 // The signature is HMAC-SHA-256 over method, key, worker and expiry, under a secret that lives as long as the
 // server. Besides the signature, access ends with the task: the server asks the WorkerService at each use.
 //
-// Thread-safety: immutable.
+// Thread-safety: immutable. Lifetime: the runtime, whose wall clock says what has expired, outlives it.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,13 @@
 #include <string_view>
 
 #include "parsyn/job_config.hpp"
+#include "system/runtime.hpp"
 
 namespace parsyn::transport {
 
 class UrlSigner {
  public:
-  explicit UrlSigner(std::chrono::milliseconds lifetime);
+  explicit UrlSigner(std::chrono::milliseconds lifetime, system::Runtime &runtime = system::system_runtime());
 
   /// A path with its query: "/api/v1/objects/KEY?worker=1&expires=...&signature=...".
   std::string sign(std::string_view method, std::string_view key, Id worker) const;
@@ -32,6 +33,7 @@ class UrlSigner {
                         std::string_view expires) const;
 
   std::chrono::milliseconds lifetime_;
+  system::Runtime &runtime_;
   std::string secret_;
 };
 

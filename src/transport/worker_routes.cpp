@@ -8,12 +8,6 @@
 namespace parsyn::transport {
 namespace {
 
-using http::BodyPlan;
-using http::HttpRequest;
-using http::HttpResponse;
-using http::Responder;
-using http::Route;
-
 void fill_urls(Task &task, Id worker, const UrlSigner &signer) {
   const auto read = [&](ObjectRef &object) { object.url = signer.sign("GET", object.key, worker); };
   read(task.global);
@@ -39,7 +33,8 @@ class WorkerRoutes {
                        [&service, answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>,
                                                               Responder respond) {
                          answer(service.authenticate(bearer_token(request)), request, respond);
-                       }});
+                       },
+                       http::HandlerPool::reserved});
   }
 
   std::vector<Route> take() { return std::move(routes_); }
@@ -51,7 +46,7 @@ class WorkerRoutes {
 
 }  // namespace
 
-std::vector<http::Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer) {
+std::vector<Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer) {
   WorkerRoutes routes(service);
   routes.add(
       "POST", kSessionPath, [&service](Id worker, const HttpRequest &request, const Responder &respond) {

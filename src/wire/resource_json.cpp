@@ -40,6 +40,7 @@ OrderedJson progress_value(const WorkerProgress &progress) {
           {"step", progress.step},
           {"steps", progress.steps},
           {"examples_per_second", number_value(progress.examples_per_second)},
+          {"stalled", progress.stalled},
           {"last_loss", number_value(progress.last_loss)},
           {"partition", nullable(progress.partition)},
           {"num_examples", progress.num_examples}};

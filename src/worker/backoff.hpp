@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <chrono>
 
-#include "system/random.hpp"
+#include "system/runtime.hpp"
 
 namespace parsyn::worker {
 
 class Backoff {
  public:
-  Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max)
-      : first_(first), max_(max), current_(first) {}
+  Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max, system::Runtime &runtime)
+      : first_(first), max_(max), current_(first), runtime_(runtime) {}
 
   /// Between half of the current bound and all of it; the bound then doubles.
   std::chrono::milliseconds next() {
@@ -20,7 +20,7 @@ class Backoff {
     current_ = std::min(max_, current_ * 2);
     return std::chrono::milliseconds(
         bound / 2 +
-        static_cast<std::int64_t>(system::random_u64() % static_cast<std::uint64_t>(bound / 2 + 1)));
+        static_cast<std::int64_t>(runtime_.random_u64() % static_cast<std::uint64_t>(bound / 2 + 1)));
   }
   void reset() { current_ = first_; }
 
@@ -28,6 +28,7 @@ class Backoff {
   std::chrono::milliseconds first_;
   std::chrono::milliseconds max_;
   std::chrono::milliseconds current_;
+  system::Runtime &runtime_;
 };
 
 }  // namespace parsyn::worker

@@ -31,7 +31,7 @@ void ProgressBoard::end() {
 
 void ProgressBoard::set_phase(std::string phase) {
   const std::lock_guard lock(mutex_);
-  if (phase == "training" && current_.phase != phase) started_ = std::chrono::steady_clock::now();
+  if (phase == "training" && current_.phase != phase) started_ = runtime_.now();
   current_.phase = std::move(phase);
   news_ = true;
 }
@@ -42,7 +42,7 @@ void ProgressBoard::step_done(std::uint64_t step, double loss, std::uint64_t exa
   losses_.push_back(loss);
   loss_sum_ += loss;
   examples_ += examples;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
+  const double seconds = std::chrono::duration<double>(runtime_.now() - started_).count();
   if (seconds > 0) current_.examples_per_second = static_cast<double>(examples_) / seconds;
   news_ = true;
 }

@@ -3,7 +3,6 @@
 // Thread-safety: every method may be called from any thread.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -12,11 +11,14 @@
 
 #include "parsyn/transport.hpp"
 #include "parsyn/worker.hpp"
+#include "system/runtime.hpp"
 
 namespace parsyn::worker {
 
 class ProgressBoard final : public TrainMonitor {
  public:
+  explicit ProgressBoard(system::Runtime &runtime) : runtime_(runtime) {}
+
   void begin(const Task &task);
   void end();
   void set_phase(std::string phase);
@@ -38,6 +40,7 @@ class ProgressBoard final : public TrainMonitor {
   void fill(WorkerActivity &activity) const;
 
  private:
+  system::Runtime &runtime_;
   mutable std::mutex mutex_;
   bool active_ = false;
   bool cancelled_ = false;
@@ -47,7 +50,7 @@ class ProgressBoard final : public TrainMonitor {
   std::uint64_t told_losses_ = 0;
   double loss_sum_ = 0;
   std::uint64_t examples_ = 0;
-  std::chrono::steady_clock::time_point started_;
+  Time started_{0};
 };
 
 }  // namespace parsyn::worker

@@ -68,14 +68,16 @@ void check_same_tensors(const StateDict &global, const StateDict &trained) {
 struct TaskRunner::JobContext {
   std::shared_ptr<const Examples> train;
   std::shared_ptr<const Examples> validation;
-  std::string train_sha256;  // which partition it is
+  std::string train_sha256;   // which partition it is
+  std::string module_sha256;  // empty: none
   TrainerJob job;
   std::unique_ptr<Trainer> trainer;
 };
 
 TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board)
-    : options_(std::move(options)), board_(board) {
-  system::make_folders(options_.cache / "objects");
+    : options_(std::move(options)),
+      board_(board),
+      objects_(options_.cache / "objects", options_.cache_bytes_max, options_.download) {
   system::make_folders(options_.cache / "updates");
 }
 
@@ -101,26 +103,49 @@ Report TaskRunner::run(const Task &task) {
   return report;
 }
 
+std::set<std::string> TaskRunner::objects_in_use(const Task &task) const {
+  std::set<std::string> in_use{task.global.sha256};
+  for (const auto *object : {&task.module, &task.train, &task.validation}) {
+    if (*object) in_use.insert((*object)->sha256);
+  }
+  for (const auto &[id, context] : jobs_) in_use.insert(context->module_sha256);
+  return in_use;
+}
+
+// A trainer that throws cancelled while nobody has cancelled the task would have it handed out again, to end
+// the same way, without a word.
+template <typename Call>
+auto TaskRunner::by_trainer(const Call &call) {
+  try {
+    return call();
+  } catch (const Error &error) {
+    if (error.code() != ErrorCode::cancelled || board_.cancelled()) throw;
+    throw Error(ErrorCode::internal,
+                "the trainer gave up, though its task was not cancelled: " + error.message());
+  }
+}
+
 void TaskRunner::perform(const Task &task, Report &report) {
+  objects_.keep(objects_in_use(task));
   board_.set_phase("downloading");
   const StateDict global = fetch_weights(task.global);
   JobContext &context = context_of(task);
 
   if (context.validation) {
     board_.set_phase("evaluating");
-    report.received = context.trainer->evaluate(global);
+    report.received = by_trainer([&] { return context.trainer->evaluate(global); });
   }
   if (task.kind == Task::Kind::evaluate) return;
 
   board_.set_phase("training");
   const RoundTask round{.round = task.round, .steps = task.steps, .first_step = task.first_step};
-  StateDict trained = context.trainer->train(global, round, board_);
+  StateDict trained = by_trainer([&] { return context.trainer->train(global, round, board_); });
   if (board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
   check_same_tensors(global, trained);
   report.train_loss = board_.mean_loss();
   if (context.validation) {
     board_.set_phase("evaluating");
-    report.own = context.trainer->evaluate(trained);
+    report.own = by_trainer([&] { return context.trainer->evaluate(trained); });
   }
 
   board_.set_phase("uploading");
@@ -137,23 +162,10 @@ void TaskRunner::perform(const Task &task, Report &report) {
   options_.upload(*task.upload, file.path());
 }
 
-std::filesystem::path TaskRunner::fetch(const ObjectRef &object) {
-  const std::filesystem::path file = options_.cache / "objects" / object.sha256;
-  std::error_code missing;
-  const bool there = std::filesystem::file_size(file, missing) == object.bytes && !missing;
-  // The name is the digest, but a file may have rotted or been cut since: it is read once more before it is
-  // used.
-  if (there && system::sha256_hex(system::FileSource(file)) == object.sha256) return file;
-  options_.download(object, file);
-  return file;
-}
-
 StateDict TaskRunner::fetch_weights(const ObjectRef &object) {
-  const std::filesystem::path file = fetch(object);
-  if (!last_weights_.empty() && last_weights_ != file) {
-    std::error_code ignored;
-    std::filesystem::remove(last_weights_, ignored);  // each round brings new ones
-  }
+  const std::filesystem::path file = objects_.fetch(object);
+  // Each round brings new ones.
+  if (!last_weights_.empty() && last_weights_ != file) objects_.remove(last_weights_);
   last_weights_ = file;
   return read_safetensors(system::FileSource(file));
 }
@@ -172,7 +184,7 @@ TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
   context->train_sha256 = train_sha256;
   const auto load = [&](const ObjectRef &object) {
     return std::make_shared<const Examples>(
-        Examples::from_state_dict(read_safetensors(system::FileSource(fetch(object)))));
+        Examples::from_state_dict(read_safetensors(system::FileSource(objects_.fetch(object)))));
   };
   if (task.train) {
     context->train = load(*task.train);
@@ -184,7 +196,10 @@ TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
   }
   if (task.validation) context->validation = load(*task.validation);
   TrainerJob &job = context->job;
-  if (task.module) job.module_path = fetch(*task.module).string();
+  if (task.module) {
+    job.module_path = objects_.fetch(*task.module).string();
+    context->module_sha256 = task.module->sha256;
+  }
   job.job_id = task.job_id;
   job.worker_id = options_.worker_id;
   job.seed = task.seed;
@@ -193,7 +208,7 @@ TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
   job.total_steps = task.total_steps;
   job.train = context->train.get();
   job.validation = context->validation.get();
-  context->trainer = options_.trainer_factory->make_trainer(job);
+  context->trainer = by_trainer([&] { return options_.trainer_factory->make_trainer(job); });
   return *(jobs_[task.job_id] = std::move(context));
 }
 

@@ -7,16 +7,19 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "parsyn/trainer.hpp"
 #include "parsyn/transport.hpp"
+#include "worker/object_cache.hpp"
 #include "worker/progress_board.hpp"
 
 namespace parsyn::worker {
 
 struct TaskRunnerOptions {
   std::filesystem::path cache;
+  std::uint64_t cache_bytes_max = 0;
   TrainerFactory *trainer_factory = nullptr;
   const std::map<std::string, std::shared_ptr<const Examples>> *local_data = nullptr;
   Id worker_id = 0;
@@ -39,11 +42,16 @@ class TaskRunner {
 
   void perform(const Task &task, Report &report);
   JobContext &context_of(const Task &task);
-  std::filesystem::path fetch(const ObjectRef &object);
+  /// The objects of this task, and the modules of the jobs whose trainers are kept.
+  std::set<std::string> objects_in_use(const Task &task) const;
+  /// Calls the host's trainer.
+  template <typename Call>
+  auto by_trainer(const Call &call);
   StateDict fetch_weights(const ObjectRef &object);
 
   TaskRunnerOptions options_;
   ProgressBoard &board_;
+  ObjectCache objects_;
   std::map<Id, std::unique_ptr<JobContext>> jobs_;  // of the last few jobs
   std::filesystem::path last_weights_;
 };

@@ -1,15 +1,15 @@
 #include "parsyn/worker.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
-#include "system/random.hpp"
+#include "system/runtime.hpp"
 #include "worker/backoff.hpp"
+#include "worker/make_worker.hpp"
 #include "worker/progress_board.hpp"
 #include "worker/task_runner.hpp"
 
@@ -35,8 +35,8 @@ bool has_fault(const Error &error, std::string_view code) {
 /// A folder of its own, removed with everything in it.
 class TemporaryFolder {
  public:
-  TemporaryFolder()
-      : path_(std::filesystem::temp_directory_path() / ("parsyn-worker-" + system::random_hex(8))) {
+  explicit TemporaryFolder(system::Runtime &runtime)
+      : path_(std::filesystem::temp_directory_path() / ("parsyn-worker-" + runtime.random_hex(8))) {
     system::make_folders(path_);
   }
   ~TemporaryFolder() {
@@ -55,7 +55,7 @@ class TemporaryFolder {
 
 class Worker::Impl {
  public:
-  explicit Impl(WorkerOptions options);
+  Impl(WorkerOptions options, system::Runtime &runtime);
   ~Impl() { stop(); }
 
   WorkerActivity activity() const;
@@ -71,6 +71,7 @@ class Worker::Impl {
   void deliver(Report report);
   void beat();
   void send_heartbeat();
+  class HeartbeatTurn;
   void on_lease_error(const Error &error, std::uint64_t lease);
   template <typename Call>
   void transfer(const Call &call, const char *what);
@@ -80,14 +81,15 @@ class Worker::Impl {
   void log(LogLevel level, std::string_view id, std::string text) const;
 
   WorkerOptions options_;
+  system::Runtime &runtime_;
   std::optional<TemporaryFolder> temporary_;
-  const std::string instance_ = system::random_hex(16);
+  const std::string instance_;
   worker::ProgressBoard board_;
   std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
   worker::Backoff backoff_;                     // the main thread's
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
+  const std::unique_ptr<system::Signal> changed_;
   bool stopping_ = false;
   bool finishing_ = false;  // the current task is the last one
   bool ended_ = false;
@@ -95,21 +97,48 @@ class Worker::Impl {
   bool lease_lost_ = false;
   std::string reason_;
   std::optional<SessionGrant> grant_;
-  std::mutex heartbeat_mutex_;  // one heartbeat at a time, so that losses arrive in order
+  bool sending_heartbeat_ = false;  // one at a time, so that losses arrive in order
 
   std::once_flag joined_;
-  std::thread main_thread_;
-  std::thread heartbeat_thread_;
+  std::unique_ptr<system::Thread> main_thread_;
+  std::unique_ptr<system::Thread> heartbeat_thread_;
 };
 
-Worker::Impl::Impl(WorkerOptions options)
-    : options_(std::move(options)), backoff_(options_.backoff_first, options_.backoff_max) {
+/// Held while a heartbeat is sent: a lock that may be waited for as long as a request takes.
+class Worker::Impl::HeartbeatTurn {
+ public:
+  explicit HeartbeatTurn(Impl &worker) : worker_(worker) {
+    std::unique_lock lock(worker_.mutex_);
+    worker_.changed_->wait(lock, [this] { return !worker_.sending_heartbeat_; });
+    worker_.sending_heartbeat_ = true;
+  }
+  ~HeartbeatTurn() {
+    {
+      const std::lock_guard lock(worker_.mutex_);
+      worker_.sending_heartbeat_ = false;
+    }
+    worker_.changed_->notify_all();
+  }
+  HeartbeatTurn(const HeartbeatTurn &) = delete;
+  HeartbeatTurn &operator=(const HeartbeatTurn &) = delete;
+
+ private:
+  Impl &worker_;
+};
+
+Worker::Impl::Impl(WorkerOptions options, system::Runtime &runtime)
+    : options_(std::move(options)),
+      runtime_(runtime),
+      instance_(runtime.random_hex(16)),
+      board_(runtime),
+      backoff_(options_.backoff_first, options_.backoff_max, runtime),
+      changed_(runtime.make_signal()) {
   if (!options_.transport) throw Error(ErrorCode::invalid_argument, "a worker needs a transport");
   if (!options_.trainer_factory) throw Error(ErrorCode::invalid_argument, "a worker needs a trainer factory");
-  if (options_.cache.empty()) options_.cache = temporary_.emplace().path();
+  if (options_.cache.empty()) options_.cache = temporary_.emplace(runtime).path();
   system::make_folders(options_.cache);
-  main_thread_ = std::thread([this] { run(); });
-  heartbeat_thread_ = std::thread([this] { beat(); });
+  main_thread_ = runtime_.start([this] { run(); });
+  heartbeat_thread_ = runtime_.start([this] { beat(); });
 }
 
 void Worker::Impl::run() {
@@ -137,7 +166,7 @@ void Worker::Impl::run() {
     stopping_ = true;
     ended_ = true;
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 bool Worker::Impl::open_session() {
@@ -159,11 +188,12 @@ bool Worker::Impl::open_session() {
         grant_ = grant;
         lease_lost_ = false;
       }
-      changed_.notify_all();
+      changed_->notify_all();
       backoff_.reset();
       if (!runner_) {
         worker::TaskRunnerOptions runner;
         runner.cache = options_.cache;
+        runner.cache_bytes_max = options_.cache_bytes_max;
         runner.trainer_factory = options_.trainer_factory.get();
         runner.local_data = &options_.local_data;
         runner.worker_id = grant.worker_id;
@@ -226,7 +256,7 @@ void Worker::Impl::handle(const Task &task) {
     busy_ = true;
     board_.begin(task);
   }
-  changed_.notify_all();
+  changed_->notify_all();
   const std::string what = "job " + std::to_string(task.job_id) + " round " + std::to_string(task.round) +
                            " of " + std::to_string(task.num_rounds);
   log(LogLevel::info, "worker.task",
@@ -250,7 +280,7 @@ void Worker::Impl::handle(const Task &task) {
     busy_ = false;
     board_.end();
   }
-  changed_.notify_all();
+  changed_->notify_all();
 }
 
 void Worker::Impl::deliver(Report report) {
@@ -315,23 +345,24 @@ void Worker::Impl::transfer(const Call &call, const char *what) {
 
 void Worker::Impl::beat() {
   std::unique_lock lock(mutex_);
-  auto last = std::chrono::steady_clock::now();
+  Time last = runtime_.now();
   while (!ended_) {
     if (!grant_) {
-      changed_.wait(lock, [&] { return ended_ || grant_; });
-      last = std::chrono::steady_clock::now();
+      changed_->wait(lock, [&] { return ended_ || grant_; });
+      last = runtime_.now();
       continue;
     }
     // Often while there is progress to tell, else just often enough to keep the lease.
     const auto interval =
         busy_ ? std::min(grant_->progress_interval, grant_->heartbeat_interval) : grant_->heartbeat_interval;
     const bool was_busy = busy_;
-    if (changed_.wait_until(lock, last + interval, [&] { return ended_ || !grant_ || busy_ != was_busy; }))
+    if (runtime_.wait_until(*changed_, lock, last + interval,
+                            [&] { return ended_ || !grant_ || busy_ != was_busy; }))
       continue;
-    const auto now = std::chrono::steady_clock::now();
+    const Time now = runtime_.now();
     const bool due = now - last >= grant_->heartbeat_interval;
     if (!due && !board_.has_news()) {
-      changed_.wait_for(lock, interval, [&] { return ended_ || !grant_; });
+      runtime_.wait_until(*changed_, lock, now + interval, [&] { return ended_ || !grant_; });
       continue;
     }
     last = now;
@@ -342,8 +373,8 @@ void Worker::Impl::beat() {
 }
 
 void Worker::Impl::send_heartbeat() {
-  const std::lock_guard one_at_a_time(heartbeat_mutex_);
   Heartbeat heartbeat;
+  const HeartbeatTurn turn(*this);
   {
     const std::lock_guard lock(mutex_);
     if (!grant_ || lease_lost_) return board_.cancel_any();
@@ -387,7 +418,7 @@ void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
 
 bool Worker::Impl::pause(std::chrono::milliseconds duration) {
   std::unique_lock lock(mutex_);
-  return !changed_.wait_for(lock, duration, [this] { return stopping_; });
+  return !runtime_.wait_until(*changed_, lock, runtime_.now() + duration, [this] { return stopping_; });
 }
 
 void Worker::Impl::end_with(std::string reason) {
@@ -398,7 +429,7 @@ void Worker::Impl::end_with(std::string reason) {
     reason_ = std::move(reason);
     board_.cancel_any();
   }
-  changed_.notify_all();
+  changed_->notify_all();
   options_.transport->interrupt();
 }
 
@@ -407,16 +438,16 @@ void Worker::Impl::stop() {
     std::unique_lock lock(mutex_);
     if (options_.finish_task_on_stop && !ended_) {
       finishing_ = true;
-      changed_.wait(lock, [this] { return !busy_ || ended_ || stopping_; });
+      changed_->wait(lock, [this] { return !busy_ || ended_ || stopping_; });
     }
     stopping_ = true;
     board_.cancel_any();
   }
-  changed_.notify_all();
+  changed_->notify_all();
   options_.transport->interrupt();
   std::call_once(joined_, [this] {
-    main_thread_.join();
-    heartbeat_thread_.join();
+    main_thread_.reset();
+    heartbeat_thread_.reset();
   });
 }
 
@@ -434,20 +465,32 @@ WorkerActivity Worker::Impl::activity() const {
 
 std::string Worker::Impl::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return ended_; });
+  changed_->wait(lock, [this] { return ended_; });
   return reason_;
 }
 
 bool Worker::Impl::wait_for(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, timeout, [this] { return ended_; });
+  return runtime_.wait_until(*changed_, lock, runtime_.now() + timeout, [this] { return ended_; });
 }
 
 void Worker::Impl::log(LogLevel level, std::string_view id, std::string text) const {
   if (options_.log) options_.log({level, id, std::move(text), {}});
 }
 
-Worker::Worker(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+struct worker::MakeWorker {
+  static std::unique_ptr<Worker> on(WorkerOptions options, system::Runtime &runtime) {
+    return std::unique_ptr<Worker>(new Worker(std::make_unique<Worker::Impl>(std::move(options), runtime)));
+  }
+};
+
+std::unique_ptr<Worker> worker::make_worker(WorkerOptions options, system::Runtime &runtime) {
+  return MakeWorker::on(std::move(options), runtime);
+}
+
+Worker::Worker(WorkerOptions options)
+    : Worker(std::make_unique<Impl>(std::move(options), system::system_runtime())) {}
+Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Worker::~Worker() = default;
 WorkerActivity Worker::activity() const { return impl_->activity(); }
 std::string Worker::wait() { return impl_->wait(); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -77,12 +78,8 @@ TEST_CASE("fault 3: one element that is not finite is refused with its tensor an
 
 TEST_CASE("fault 5: the divisor is the weight of those that reported") {
   SmallJob small;
-  std::vector<ManualWorker> workers;
-  for (int i = 0; i < 4; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
-  JobConfig config = small.config(2, 4);
-  config.worker_selection.mode = SelectionMode::own;
-  for (ManualWorker &worker : workers) config.worker_selection.worker_ids.push_back(worker.id());
-  const Id job = small.coordinator->submit(config).id;
+  std::vector<ManualWorker> workers = small.join(4);
+  const Id job = small.coordinator->submit(small.config_for(workers, 2)).id;
   std::vector<Task> tasks;
   for (ManualWorker &worker : workers) tasks.push_back(worker.task());
   workers[0].train(tasks[0], constant(1));
@@ -95,8 +92,7 @@ TEST_CASE("fault 5: the divisor is the weight of those that reported") {
 
 TEST_CASE("fault 7: a worker's results are its own, in whatever order they come") {
   SmallJob small;
-  std::vector<ManualWorker> workers;
-  for (int i = 0; i < 3; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
+  std::vector<ManualWorker> workers = small.join(3);
   const Id job = small.coordinator->submit(small.config(3, 3)).id;
   for (int i = 2; i >= 0; --i) {
     ManualWorker &worker = workers[static_cast<std::size_t>(i)];
@@ -183,6 +179,48 @@ TEST_CASE("fault 20: counts that do not fit are refused") {
   CHECK(small.value(job) == 2.0F);
 }
 
+TEST_CASE("fault 21: metrics of a round are weighted by examples, and labelled so") {
+  SECTION("the training loss, by the examples that were trained on") {
+    SmallJob small;
+    small.use_local_data();
+    ManualWorker a = small.join_with_data(10);
+    ManualWorker b = small.join_with_data(990);
+    const Id job = small.coordinator->submit(small.config(2, 2)).id;
+    for (auto &[worker, loss] : {std::pair(&a, 0.9), std::pair(&b, 0.5)}) {
+      Report report = worker->upload(worker->task(), constant(1));
+      report.train_loss = loss;
+      CHECK(worker->transport().report(report).accepted);
+    }
+    CHECK(small.ended(job).rounds.at(0).train_loss == Approx(0.504));
+  }
+  SECTION("loss and accuracy of the global model, by the examples that were measured") {
+    SmallJob small;
+    small.dataset = small.coordinator->add_dataset("validated", few_examples(12), few_examples(990)).id;
+    std::vector<ManualWorker> workers = small.join(2);
+    const Id job = small.coordinator->submit(small.config(2, 2)).id;
+    const std::vector<Evaluation> measured{{.loss = 0.9, .accuracy = 0.9, .num_examples = 10},
+                                           {.loss = 0.5, .accuracy = 0.5, .num_examples = 990}};
+    for (std::size_t i = 0; i < 2; ++i) {
+      Report report = workers[i].upload(workers[i].task(), constant(1));
+      report.received = measured[i];
+      CHECK(workers[i].transport().report(report).accepted);
+    }
+    const Task last = workers[0].task();
+    REQUIRE(last.kind == Task::Kind::evaluate);
+    Report report = workers[0].report_for(last);
+    report.received = measured[0];
+    CHECK(workers[0].transport().report(report).accepted);
+    const JobStatus status = small.ended(job);
+    REQUIRE(status.initial);
+    CHECK(status.initial->loss == Approx(0.504));
+    REQUIRE(status.initial->accuracy);
+    CHECK(*status.initial->accuracy == Approx(0.504));
+    // Each worker's own numbers stand beside the mean, so that it can be computed again.
+    for (std::size_t i = 0; i < 2; ++i)
+      CHECK(status.rounds.at(0).contributions.at(i).received == measured[i]);
+  }
+}
+
 TEST_CASE("fault 22: a report's weight is the same in every round") {
   SmallJob small(constant(0), 20);
   ManualWorker a = ManualWorker::join(*small.coordinator);
@@ -215,37 +253,6 @@ TEST_CASE("fault 24: a report is all or nothing") {
   a.train(task_a, constant(1));
   const JobStatus status = small.ended(job);
   CHECK(status.rounds.at(0).contributions.at(1).state == "refused");
-  CHECK(small.value(job) == 1.0F);
-}
-
-TEST_CASE("faults 25, 26: a late report is refused with the round to go on with, and following it works") {
-  SmallJob small;
-  ManualWorker w = ManualWorker::join(*small.coordinator);
-  ManualWorker a = ManualWorker::join(*small.coordinator);
-  JobConfig config = small.config(1, 2, 3);
-  config.worker_selection.mode = SelectionMode::own;
-  config.worker_selection.worker_ids = {w.id(), a.id()};
-  const Id job = small.coordinator->submit(config).id;
-  const Task first = w.task();
-  const Report late = w.upload(first, constant(1000));
-  const Task a1 = a.task();
-  a.train(a1, constant(1));
-  // W's session is lost for a moment: the round goes on without it.
-  w.transport().close_session(w.lease());
-  const Task a2 = a.task();
-  CHECK(a2.round == 2);
-  w.connect();
-  const ReportReceipt receipt = w.transport().report(late);
-  CHECK_FALSE(receipt.accepted);
-  CHECK(receipt.code == "wrong_round");
-  CHECK(receipt.current_round == 2);
-  const Task second = w.task();
-  CHECK(second.round == receipt.current_round);
-  CHECK(w.train(second, constant(1)).accepted);
-  a.train(a2, constant(1));
-  a.train(a.task(), constant(1));
-  w.train(w.task(), constant(1));
-  CHECK(small.ended(job).state == JobState::completed);
   CHECK(small.value(job) == 1.0F);
 }
 
@@ -292,118 +299,14 @@ TEST_CASE(
   CHECK(small.value(job) == 0.5F);
 }
 
-TEST_CASE(
-    "faults 30, 31: of two processes with one worker's token the newer works and the older is told to stop") {
-  SmallJob small;
-  const WorkerCredentials credentials = small.coordinator->add_worker({"twice", WorkerKind::own});
-  for (int trial = 0; trial < 50; ++trial) {
-    ManualWorker one(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                     "one");
-    ManualWorker two(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                     "two");
-    std::thread first([&] { one.connect(); });
-    std::thread second([&] { two.connect(); });
-    first.join();
-    second.join();
-    int accepted = 0;
-    for (ManualWorker *worker : {&one, &two}) {
-      try {
-        worker->transport().heartbeat({.lease = worker->lease(), .progress = {}});
-        ++accepted;
-      } catch (const Error &error) {
-        CHECK(error.code() == ErrorCode::conflict);
-        REQUIRE(error.faults().size() == 1);
-        CHECK(error.faults()[0].code == "lease_superseded");
-      }
-    }
-    CHECK(accepted == 1);
-  }
-}
-
-TEST_CASE("fault 31: a restarted worker is in the round again, and the old process's report is refused") {
-  SmallJob small;
-  const WorkerCredentials credentials = small.coordinator->add_worker({"restarts", WorkerKind::own});
-  ManualWorker old_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                           "old");
-  old_process.connect();
-  const Id job = small.coordinator->submit(small.config(1, 1)).id;
-  const Report late = old_process.upload(old_process.task(), constant(1000));
-  ManualWorker new_process(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                           "new");
-  new_process.connect();
-  const Task task = new_process.task();
-  const ReportReceipt receipt = old_process.transport().report(late);
-  CHECK_FALSE(receipt.accepted);
-  CHECK(receipt.code == "lease_expired");
-  CHECK(new_process.train(task, constant(1)).accepted);
-  CHECK(small.ended(job).state == JobState::completed);
-  CHECK(small.value(job) == 1.0F);
-}
-
-TEST_CASE("faults 32, 33, 36: all that are there take part, and the round ends when they have reported") {
-  SmallJob small;
-  std::vector<ManualWorker> workers;
-  for (int i = 0; i < 3; ++i) workers.push_back(ManualWorker::join(*small.coordinator));
-  JobConfig config = small.config(2, 5);
-  config.distributed->aggregation_timeout = 3600;
-  const Id job = small.coordinator->submit(config).id;
-  for (ManualWorker &worker : workers) worker.train(worker.task(), constant(2));
-  const JobStatus status = small.ended(job);
-  CHECK(status.state == JobState::completed);
-  CHECK(status.rounds.at(0).contributions.size() == 3);
-  CHECK(status.rounds.at(0).seconds < 20);
-}
-
-TEST_CASE(
-    "faults 40, 41, 42: when every worker fails the job fails after fault_tolerance attempts, with their "
-    "reasons") {
-  SmallJob small(constant(3));
-  ManualWorker a = ManualWorker::join(*small.coordinator);
-  ManualWorker b = ManualWorker::join(*small.coordinator);
-  JobConfig config = small.config(2, 2, 3);
-  config.distributed->fault_tolerance = 2;
-  const Id job = small.coordinator->submit(config).id;
-  std::uint64_t last_task = 0;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const Task task = a.task();
-    CHECK(task.task_id > last_task);
-    last_task = task.task_id;
-    a.fail(task, "out of memory on device 0");
-  }
-  const JobStatus status = small.ended(job);
-  CHECK(status.state == JobState::failed);
-  CHECK(mentions(status.reason, "out of memory on device 0"));
-  CHECK(status.failed_rounds_in_a_row == 2);
-  CHECK(small.value(job) == 3.0F);
-  CHECK_THROWS_AS(small.coordinator->job_model(job, 1U), Error);
-  // A terminal job never changes.
-  CHECK_THROWS_AS(small.coordinator->stop_job(job), Error);
-  CHECK_THROWS_AS(small.coordinator->cancel_job(job), Error);
-  CHECK_FALSE(b.has_task());
-}
-
-TEST_CASE("fault 43: workers are told within one heartbeat that their task is over") {
-  SmallJob small;
-  ManualWorker a = ManualWorker::join(*small.coordinator);
-  const Id job = small.coordinator->submit(small.config(1, 1, 5)).id;
-  const Task task = a.task();
-  Heartbeat heartbeat;
-  heartbeat.lease = a.lease();
-  heartbeat.progress = TaskProgress{};
-  heartbeat.progress->task_id = task.task_id;
-  heartbeat.progress->job_id = job;
-  heartbeat.progress->round = 1;
-  CHECK(a.transport().heartbeat(heartbeat).cancelled_tasks.empty());
-  small.coordinator->cancel_job(job);
-  CHECK(a.transport().heartbeat(heartbeat).cancelled_tasks == std::vector<std::uint64_t>{task.task_id});
-  CHECK_FALSE(a.has_task());
-}
-
 TEST_CASE("fault 44: two jobs of one name do not mix") {
   SmallJob small;
   ManualWorker a = ManualWorker::join(*small.coordinator);
-  const Id up = small.coordinator->submit(small.config(1, 1, 5)).id;
-  const Id down = small.coordinator->submit(small.config(1, 1, 5)).id;
+  Id up = 0;
+  Id down = 0;
+  std::thread at_once([&] { up = small.coordinator->submit(small.config(1, 1, 5)).id; });
+  down = small.coordinator->submit(small.config(1, 1, 5)).id;
+  at_once.join();
   CHECK(up != down);
   for (int i = 0; i < 10; ++i) {
     const Task task = a.task();
@@ -414,17 +317,14 @@ TEST_CASE("fault 44: two jobs of one name do not mix") {
   CHECK(small.ended(down).state == JobState::completed);
   CHECK(small.value(up) == 5.0F);
   CHECK(small.value(down) == -5.0F);
+  CHECK(small.coordinator->job_model(up).key != small.coordinator->job_model(down).key);
 }
 
 TEST_CASE("fault 52: over the rounds every worker is chosen") {
   SmallJob small;
-  std::vector<ManualWorker> workers;
-  JobConfig config = small.config(3, 3, 8);
-  config.worker_selection.mode = SelectionMode::own;
-  for (int i = 0; i < 10; ++i) {
-    workers.push_back(ManualWorker::join(*small.coordinator));
-    config.worker_selection.worker_ids.push_back(workers.back().id());
-  }
+  std::vector<ManualWorker> workers = small.join(10);
+  JobConfig config = small.config_for(workers, 3, 8);
+  config.distributed->max_workers = 3;
   const Id job = small.coordinator->submit(config).id;
   std::set<Id> chosen;
   for (int done = 0; done < 8 * 3;) {
@@ -463,13 +363,8 @@ TEST_CASE("fault 53: a worker keeps its partition for the whole job, over a rest
 
 TEST_CASE("fault 58: fewer examples than workers is refused with both numbers") {
   SmallJob small(constant(0), 3);
-  std::vector<ManualWorker> workers;
-  JobConfig config = small.config(1, 5);
-  config.worker_selection.mode = SelectionMode::own;
-  for (int i = 0; i < 5; ++i) {
-    workers.push_back(ManualWorker::join(*small.coordinator));
-    config.worker_selection.worker_ids.push_back(workers.back().id());
-  }
+  const std::vector<ManualWorker> workers = small.join(5);
+  const JobConfig config = small.config_for(workers, 1);
   const std::vector<Fault> faults = small.coordinator->check(config);
   REQUIRE(faults.size() == 1);
   CHECK(faults[0].field == "dataset_id");
@@ -493,14 +388,8 @@ TEST_CASE("fault 65: seed 0 is a seed, an absent one is drawn and told") {
 
 TEST_CASE("fault 69: the status shows which share of the data a round did not cover") {
   SmallJob small(constant(0), 12);
-  std::vector<ManualWorker> workers;
-  JobConfig config = small.config(2, 3);
-  config.worker_selection.mode = SelectionMode::own;
-  for (int i = 0; i < 3; ++i) {
-    workers.push_back(ManualWorker::join(*small.coordinator));
-    config.worker_selection.worker_ids.push_back(workers.back().id());
-  }
-  const Id job = small.coordinator->submit(config).id;
+  std::vector<ManualWorker> workers = small.join(3);
+  const Id job = small.coordinator->submit(small.config_for(workers, 2)).id;
   std::vector<Task> tasks;
   for (ManualWorker &worker : workers) tasks.push_back(worker.task());
   workers[0].train(tasks[0], constant(1));
@@ -511,7 +400,53 @@ TEST_CASE("fault 69: the status shows which share of the data a round did not co
   CHECK(record.examples_total == 12);
 }
 
-TEST_CASE("faults 105, 143: an update that vanished from the store does not count") {
+TEST_CASE("fault 86: what is passed is copied: overwritten and gone afterwards, it counts as it was") {
+  auto initial = std::make_unique<StateDict>(constant(5));
+  auto examples = std::make_unique<Examples>(few_examples(12));
+  SmallJob small(*initial);
+  small.dataset = small.coordinator->add_dataset("passed", *examples, std::nullopt).id;
+  ModelSpec spec;
+  spec.name = "passed";
+  spec.description.kind = "custom";
+  small.model = small.coordinator->add_model(spec, *initial).id;
+  CHECK(*initial == constant(5));  // nor is it written to
+  std::ranges::fill(initial->at("w").data, std::byte{0xFF});
+  std::ranges::fill(examples->x.data, std::byte{0xFF});
+  initial.reset();
+  examples.reset();
+
+  std::vector<ManualWorker> workers = small.join(2);
+  const Id job = small.coordinator->submit(small.config_for(workers, 2)).id;
+  TemporaryFolder folder;
+  for (ManualWorker &worker : workers) {
+    const Task task = worker.task();
+    // Each worker has a copy of its own, to do with as it likes.
+    const auto file = folder.path() / "weights.safetensors";
+    worker.transport().download(task.global, file, {});
+    CHECK(read_safetensors(system::FileSource(file)) == constant(5));
+    system::write_text_file(file, "overwritten");
+    worker.transport().download(*task.train, file, {});
+    const Tensor x = read_safetensors(system::FileSource(file)).at("x");
+    CHECK(std::ranges::all_of(f32_elements(x), [](float element) { return element == 1; }));
+    // The update's file too is the worker's again as soon as upload() has returned.
+    MemorySink sink;
+    write_safetensors(constant(worker.id() == workers[0].id() ? 2 : 4), sink);
+    system::write_text_file(file, {reinterpret_cast<const char *>(sink.bytes().data()), sink.bytes().size()});
+    Report report = worker.report_for(task);
+    report.sha256 = system::sha256_hex(system::FileSource(file));
+    report.bytes = sink.bytes().size();
+    report.key = task.upload->key;
+    report.num_examples = task.num_examples;
+    worker.transport().upload(*task.upload, file, {});
+    system::write_text_file(file, std::string(sink.bytes().size(), '\xff'));
+    std::filesystem::remove(file);
+    CHECK(worker.transport().report(report).accepted);
+  }
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 3.0F);
+}
+
+TEST_CASE("fault 105: an update that vanished from the store does not count") {
   SmallJob small(constant(4));
   ManualWorker a = ManualWorker::join(*small.coordinator);
   const Id job = small.coordinator->submit(small.config(1, 1)).id;

@@ -32,6 +32,11 @@ class ManualWorker {
     return worker;
   }
 
+  /// Goes on with another coordinator (the same one, started again), under the lease that it has.
+  void reach(Coordinator &coordinator) {
+    transport_ = make_in_process_transport(coordinator.worker_service(), token_);
+  }
+
   SessionGrant connect() {
     SessionRequest request;
     request.instance = instance_;

@@ -146,6 +146,7 @@ class RawListener {
   RawListener(const RawListener &) = delete;
   RawListener &operator=(const RawListener &) = delete;
 
+  int descriptor() const { return descriptor_; }
   std::uint16_t port() const { return port_; }
   std::string url(const std::string &scheme = "http") const {
     return scheme + "://127.0.0.1:" + std::to_string(port_);

@@ -54,6 +54,21 @@ class SmallJob {
     return config;
   }
 
+  /// So many new workers, connected.
+  std::vector<ManualWorker> join(std::size_t count) const {
+    std::vector<ManualWorker> workers;
+    for (std::size_t i = 0; i < count; ++i) workers.push_back(ManualWorker::join(*coordinator));
+    return workers;
+  }
+  /// A job that takes exactly these workers, so that each has a partition and a place from the start.
+  JobConfig config_for(const std::vector<ManualWorker> &workers, std::uint32_t min_workers,
+                       std::uint32_t rounds = 1) const {
+    JobConfig config = this->config(min_workers, static_cast<std::uint32_t>(workers.size()), rounds);
+    config.worker_selection.mode = SelectionMode::own;
+    for (const ManualWorker &worker : workers) config.worker_selection.worker_ids.push_back(worker.id());
+    return config;
+  }
+
   /// The data stays with the workers, so that a test chooses how many examples each states.
   void use_local_data() {
     DatasetSpec spec;

@@ -59,20 +59,30 @@ TEST_CASE("stat of a committed object does not read it") {
   CHECK(store->stat("a").sha256 == stored.sha256);
 }
 
-TEST_CASE("opening a store removes unfinished files older than the process, and nothing else") {
+TEST_CASE("opening a store removes unfinished files of other sessions, and nothing else") {
   const TemporaryFolder folder;
   const std::string mark(system::kTemporaryMark);
   fs::create_directories(folder.path() / "jobs/1");
-  const auto old = std::chrono::file_clock::now() - std::chrono::hours(1);
-  fs::last_write_time(folder.file("jobs/1/x" + mark + "00ff", "half"), old);
-  fs::last_write_time(folder.file("jobs/1/other.tmp", "foreign"), old);
-  fs::last_write_time(folder.file("jobs/1/object", "whole"), old);
-  folder.file("jobs/1/y" + mark + "11ee", "being written");
+  folder.file("jobs/1/x" + mark + "00ff", "half");
+  // A clock that was set back since: what is left over is known by its name.
+  fs::last_write_time(folder.file("jobs/1/z" + mark + "0123456789abcdef-00ff00ff", "half"),
+                      std::chrono::file_clock::now() + std::chrono::hours(1));
+  folder.file("jobs/1/other.tmp", "foreign");
+  folder.file("jobs/1/object", "whole");
   const auto store = make_file_store(folder.path());
-  CHECK(entries_below(folder.path()) == std::set<std::string>{"jobs", "jobs/1", "jobs/1/object",
-                                                              "jobs/1/other.tmp",
-                                                              "jobs/1/y" + mark + "11ee"});
+  CHECK(entries_below(folder.path()) ==
+        std::set<std::string>{"jobs", "jobs/1", "jobs/1/object", "jobs/1/other.tmp"});
   CHECK(store->list("") == std::vector<std::string>{"jobs/1/object", "jobs/1/other.tmp"});
+}
+
+TEST_CASE("opening a store leaves alone what another store of this process is writing") {
+  const TemporaryFolder folder;
+  const auto store = make_file_store(folder.path());
+  const auto writer = store->create("jobs/1/y");
+  writer->write(as_bytes("being written"));
+  const auto second = make_file_store(folder.path());
+  writer->commit();
+  CHECK(get(*second, "jobs/1/y") == "being written");
 }
 
 TEST_CASE("an unfinished object lies beside its place, and goes with its writer") {

@@ -145,7 +145,10 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
   CHECK(api.send("GET", path + "/model?round=1").sha256 ==
         status.at("rounds").at(0).at("model_sha256").get<std::string>());
   CHECK(api.send("GET", path + "/model?round=7").status == 404);
-  CHECK(api.send("GET", path + "/model?round=x").status == 400);
+  for (const char *round : {"?round=x", "?round=", "?round"}) {
+    CHECK(api.send("GET", path + "/model" + round).status == 400);
+    CHECK(api.send("GET", path + "/losses" + round).status == 400);
+  }
   CHECK(api.send("GET", path + "/model", "", {{"Range", "bytes=0-7"}}).body == model.body.substr(0, 8));
   CHECK(api.send("POST", path + "/stop").status == 409);
   CHECK(api.send("POST", path + "/cancel").status == 409);
@@ -226,6 +229,18 @@ TEST_CASE("an idempotency key that is too long or no printable ASCII is refused,
     CHECK(answer.body.find("Idempotency-Key") != std::string::npos);
   }
   CHECK(api.get("/api/v1/training-jobs").at("items").empty());
+}
+
+TEST_CASE("an id has one way to be written") {
+  Api api;
+  api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})");
+  CHECK(api.send("GET", "/api/v1/workers/1").status == 200);
+  for (const char *id : {"01", "+1", "1.0", "0x1", "%201"}) {
+    INFO(id);
+    CHECK(api.send("GET", std::string("/api/v1/workers/") + id).status == 404);
+    CHECK(api.send("DELETE", std::string("/api/v1/workers/") + id).status == 404);
+  }
+  CHECK(api.get("/api/v1/workers").at("items").size() == 1);
 }
 
 TEST_CASE("lists are paged") {

@@ -62,7 +62,7 @@ TEST_CASE("Every example is passed once in an epoch, none is dropped") {
   }
 }
 
-TEST_CASE("A batch depends on seed, worker and step only, so that a round can be repeated") {
+TEST_CASE("fault 57: a batch depends on seed, worker and step only, so that a round can be repeated") {
   parsyn::BatchOrder order(9, 4, 5, 2);
   const Positions late = order.batch(11);
   const Positions early = order.batch(0);

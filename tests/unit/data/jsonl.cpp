@@ -48,6 +48,8 @@ TEST_CASE("a malformed JSON Lines file is refused with the line and what is wron
   says("", "line 1", "no examples");
   says("\n" + good, "line 1", "blank");
   says(good + "{\"x\":[1,2],\"y\":", "line 2", "not JSON");
+  says(good + "{\"x\":[1,2]; \"y\":1}", "line 2", "column 11");
+  CHECK(refusal("a.jsonl", "{").message().find("exception") == std::string::npos);
   says(good + good + "{\"x\":[1,2],\"y\":1} {}", "line 3", "not JSON");
   says("[1,2]\n", "line 1", "not an object");
   says("7\n", "line 1", "not an object");

@@ -187,6 +187,77 @@ TEST_CASE("a body without progress is cut, and handle never sees it") {
   CHECK(handled.count() == 0);
 }
 
+TEST_CASE("a body that trickles is cut by its average rate, and a slow one that is fast enough is not") {
+  HttpServerOptions options;
+  options.body_rate_grace = milliseconds(300);
+  options.body_rate_min = 1000;
+  HttpServer server(options, {sized_route(1 << 20)});
+  const std::string head =
+      "POST /sized HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20000\r\n\r\n";
+  // Bytes a second times the 20 ms between two pieces.
+  const auto answer_at_pace = [&](const std::string &piece) {
+    RawConnection connection(server.port());
+    connection.send(head);
+    std::string answer;
+    for (std::size_t sent = 0; sent < 20'000 && answer.empty(); sent += piece.size()) {
+      connection.send(piece);
+      answer = connection.receive(milliseconds(20));
+    }
+    return answer.empty() ? connection.receive() : answer;
+  };
+  const Stopwatch watch;
+  CHECK(status_of(answer_at_pace("x")) == 408);
+  CHECK(watch.elapsed() >= milliseconds(250));
+  CHECK(watch.elapsed() < kSlowness * milliseconds(3000));
+  const Stopwatch slow;
+  CHECK(status_of(answer_at_pace(std::string(400, 'x'))) == 200);
+  CHECK(slow.elapsed() > 2 * options.body_rate_grace);
+}
+
+TEST_CASE("time that a slow sink takes is not counted as the peer's") {
+  class SlowSink final : public ByteSink {
+   public:
+    void write(std::span<const std::byte>) override { never_.wait(1, milliseconds(150)); }
+
+   private:
+    Event never_;
+  };
+  HttpServerOptions options;
+  options.body_rate_grace = milliseconds(50);
+  options.body_rate_min = 1 << 20;
+  HttpServer server(options, {{"PUT", "/slow",
+                               [](HttpRequest &) {
+                                 BodyPlan plan;
+                                 plan.bytes_max = 1 << 20;
+                                 plan.sink = std::make_shared<SlowSink>();
+                                 return plan;
+                               },
+                               [](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
+                                 respond.send(text_response(std::to_string(request.body_bytes)));
+                               }}});
+  // 512 KiB in 1.2 s of the sink's: below the rate, if that time were the peer's.
+  HttpClient client;
+  CHECK(client.perform(put(server.url() + "/slow", std::string(512 << 10, 'x'))).body == "524288");
+}
+
+TEST_CASE("a client that sends all of a refused body before it reads gets its 413") {
+  HttpServer server({}, {sized_route(1000)});
+  const std::string body = pattern_bytes(4 << 20);
+  const std::string post = "POST /sized HTTP/1.1\r\nHost: x\r\n";
+  RawConnection connection(server.port());
+  REQUIRE(connection.send(post + "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n"));
+  for (std::size_t at = 0; at < body.size(); at += 64 << 10)
+    REQUIRE(connection.send(body.substr(at, 64 << 10)));
+  CHECK(status_of(connection.receive_all()) == 413);
+  // What is read over has an end, too.
+  RawConnection endless(server.port());
+  endless.send(post + "Transfer-Encoding: chunked\r\n\r\n");
+  const std::string chunk = "10000\r\n" + body.substr(0, 64 << 10) + "\r\n";
+  std::size_t sent = 0;
+  while (sent < (64U << 20) && endless.send(chunk, milliseconds(3000))) sent += chunk.size();
+  CHECK(sent < (32U << 20));
+}
+
 TEST_CASE("a peer that does not read its answer is cut") {
   HttpServerOptions options;
   options.idle_timeout = milliseconds(400);

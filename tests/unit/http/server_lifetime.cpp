@@ -23,8 +23,8 @@ namespace {
 const milliseconds kBound = limits::kStopBound;
 
 /// "GET /park" hands its Responder to the test.
-Route park_route(Mailbox<Responder> &parked, Event *done = nullptr) {
-  return route("GET", "/park", [&parked, done](const HttpRequest &, const Responder &respond) {
+Route park_route(Mailbox<Responder> &parked, Event *done = nullptr, const std::string &method = "GET") {
+  return route(method, "/park", [&parked, done](const HttpRequest &, const Responder &respond) {
     if (done) respond.on_done([done] { done->happen(); });
     parked.put(respond);
   });
@@ -69,12 +69,13 @@ TEST_CASE("an answer may come later, from any thread, and counts once") {
 TEST_CASE("a parked request learns at once that its peer has gone") {
   Mailbox<Responder> parked;
   Event done;
-  HttpServer server({}, {park_route(parked, &done)});
+  HttpServer server({}, {park_route(parked, &done, "POST")});
+  const std::string park = "POST /park HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
   RawConnection leaves(server.port());
-  leaves.send(kPark);
+  leaves.send(park);
   REQUIRE(parked.wait(1).size() == 1);
   RawConnection resets(server.port());
-  resets.send(kPark);
+  resets.send(park);
   REQUIRE(parked.wait(2).size() == 2);
   CHECK(done.count() == 0);
   leaves.close();
@@ -85,6 +86,61 @@ TEST_CASE("a parked request learns at once that its peer has gone") {
     CHECK_FALSE(respond.start_stream(200, {}));
     respond.send(text_response("into nothing"));
   }
+}
+
+TEST_CASE(
+    "a peer that has ended its sending side still gets the answer to its GET, but is not waited for long") {
+  Mailbox<Responder> parked;
+  Event done;
+  HttpServerOptions options;
+  options.idle_timeout = milliseconds(700);
+  const std::string object = pattern_bytes(4 << 20);
+  HttpServer server(options, {park_route(parked, &done), object_route(object, "v1")});
+  RawConnection reads(server.port());
+  reads.send("GET /object HTTP/1.1\r\nHost: x\r\n\r\n");
+  reads.finish_sending();
+  CHECK(reads.receive_all().ends_with(object));
+
+  RawConnection waits(server.port());
+  waits.send(kPark);
+  waits.finish_sending();
+  REQUIRE(parked.wait(1).size() == 1);
+  parked.wait(1)[0].send(text_response("late"));
+  CHECK(waits.receive_all().ends_with("late"));
+  REQUIRE(done.wait(1));
+
+  const Stopwatch watch;
+  RawConnection gone(server.port());
+  gone.send(kPark);
+  gone.close();
+  REQUIRE(done.wait(2));
+  CHECK(watch.elapsed() < kSlowness * milliseconds(3000));
+}
+
+TEST_CASE("what the general pool's handlers wait for does not hold up the reserved pool's") {
+  Event entered;
+  Event leave;
+  HttpServerOptions options;
+  options.handler_threads = 1;
+  options.reserved_threads = 1;
+  Route busy = route("GET", "/busy", [&](const HttpRequest &, const Responder &respond) {
+    entered.happen();
+    leave.wait();
+    respond.send(text_response("left"));
+  });
+  Route beat = route("POST", "/beat", [](const HttpRequest &request, const Responder &respond) {
+    respond.send(text_response(request.body));
+  });
+  beat.pool = HandlerPool::reserved;
+  CHECK(error_of([&] { HttpServer({}, {beat}); }).code() == ErrorCode::invalid_argument);
+  HttpServer server(options, {busy, beat});
+  RawConnection blocked(server.port());
+  blocked.send("GET /busy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  REQUIRE(entered.wait());
+  HttpClient client;
+  CHECK(client.perform(put(server.url() + "/beat", "still here", "POST")).body == "still here");
+  leave.happen();
+  CHECK(blocked.receive_all().ends_with("left"));
 }
 
 TEST_CASE("events stream in chunks, in order, until either side ends them") {

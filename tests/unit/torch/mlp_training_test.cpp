@@ -47,7 +47,7 @@ TEST_CASE("A step of SGD on a linear model moves it by the gradient that a hand 
   CHECK(monitor.batch_examples.at(0) == 2);
 }
 
-TEST_CASE("The optimiser's state starts anew each round") {
+TEST_CASE("fault 56: the optimiser's state starts anew each round") {
   ConstantGradient setting;
   setting.job.config.momentum = 0.9;
   const StateDict first = trained(setting.job, setting.weights, 1, 1);
@@ -56,7 +56,7 @@ TEST_CASE("The optimiser's state starts anew each round") {
   CHECK(ConstantGradient::moved(trained(setting.job, setting.weights, 2)) == Approx(-0.29).margin(1e-7));
 }
 
-TEST_CASE("The learning rate's schedule counts global steps") {
+TEST_CASE("fault 56: the learning rate's schedule counts global steps") {
   ConstantGradient setting;
   setting.job.config.lr_schedule = LearningRateSchedule::linear;
   setting.job.total_steps = 10;
@@ -129,7 +129,7 @@ TEST_CASE("One full-batch step on unequal partitions averages to the step on the
   CHECK(whole != start);
 }
 
-TEST_CASE("More steps than the data has batches go through it again") {
+TEST_CASE("fault 68: more steps than the data has batches go through it again") {
   const Examples examples = many_labelled({3, 2}, 2);
   TrainerJob job = mlp_job({2, 2}, &examples);
   job.config.batch_size = 2;

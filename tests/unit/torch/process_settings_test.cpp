@@ -13,7 +13,7 @@
 using namespace parsyn;
 using namespace parsyn::test;
 
-TEST_CASE("The host's number of threads is the same after training as before") {
+TEST_CASE("fault 138: the host's number of threads is the same after training as before") {
   const Examples examples = many_labelled({32, 4}, 2);
   TrainerJob job = mlp_job({4, 2}, &examples, &examples);
   const StateDict start = initial_weights(job.model, 1);
@@ -35,7 +35,8 @@ TEST_CASE("The host's number of threads is the same after training as before") {
   set_host_threads(former);
 }
 
-TEST_CASE("Four workers of one process train side by side, and leave the host's number of threads") {
+TEST_CASE(
+    "fault 138: four workers of one process train side by side, and leave the host's number of threads") {
   const Examples examples = many_labelled({32, 4}, 2);
   const StateDict start = initial_weights(mlp_job({4, 2}, nullptr).model, 1);
   const int former = host_threads();

@@ -24,7 +24,9 @@ TEST_CASE("A scripted module's state dict has its parameters and buffers, counte
   CHECK(f32_elements(state.at("conv.weight")) == convolution_weight());
 }
 
-TEST_CASE("A channels-last weight is written in row-major order and trains to the same names and shapes") {
+TEST_CASE(
+    "fault 78: a channels-last weight is written in row-major order and trains to the same names and "
+    "shapes") {
   const TemporaryFolder folder;
   write_convolution(folder / "rows.pt", false);
   write_convolution(folder / "channels.pt", true);
@@ -57,7 +59,7 @@ TEST_CASE("Training moves a module's buffers in train mode only, and evaluation 
   CHECK(trained(scripted_job(folder / "module.pt", &examples), start, 5) == result);
 }
 
-TEST_CASE("A partition that batch normalisation cannot train on is refused before training") {
+TEST_CASE("fault 67: a partition that batch normalisation cannot train on is refused before training") {
   const TemporaryFolder folder;
   write_flat_norm(folder / "module.pt");
   const Examples one = many_labelled({1, 2}, 2);
@@ -80,7 +82,7 @@ TEST_CASE("A partition that batch normalisation cannot train on is refused befor
   CHECK(contains(error_of([&] { trainer_for(job); }, code), "config.batch_size is 1"));
 }
 
-TEST_CASE("Tied weights are saved under both names and stay equal") {
+TEST_CASE("fault 79: tied weights are saved under both names and stay equal") {
   const TemporaryFolder folder;
   write_tied(folder / "module.pt");
   StateDict state = torchscript_state_dict(folder / "module.pt");
@@ -116,7 +118,7 @@ TEST_CASE("Tied weights are saved under both names and stay equal") {
   CHECK(contains(error_of([&] { trained(job, different, 1); }, code), "missing: 'second'"));
 }
 
-TEST_CASE("Weights with other names than the module's are refused, with every name") {
+TEST_CASE("fault 89: weights with other names than the module's are refused, with every name") {
   const TemporaryFolder folder;
   write_dropout(folder / "module.pt");
   const Examples examples = many_labelled({4, 2}, 2);
@@ -144,7 +146,8 @@ TEST_CASE("Half-precision parameters become F32 masters, and frozen ones are not
 }
 
 TEST_CASE(
-    "A module's random draws are seeded by job, worker and round, and the host's generator is put back") {
+    "fault 57: a module's random draws are seeded by job, worker and round, and the host's generator is put "
+    "back") {
   const TemporaryFolder folder;
   write_dropout(folder / "module.pt");
   const Examples examples = many_labelled({16, 2}, 2);

@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/small_job.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace parsyn;
 using namespace parsyn::test;
@@ -102,6 +103,50 @@ TEST_CASE("a trainer that throws fails the task with its sentence, and the worke
     told = told || event.text.find("fell off the bus") != std::string::npos;
   }
   CHECK(told);
+}
+
+TEST_CASE(
+    "a trainer that gives up as if it were cancelled fails the task, and is not asked again without end") {
+  SmallJob small;
+  const auto factory = std::make_shared<CountingFactory>();
+  std::atomic<int> tries{0};
+  factory->before_step = [&](const RoundTask &, std::uint64_t, TrainMonitor &) {
+    ++tries;
+    throw Error(ErrorCode::cancelled, "the host's own queue was emptied");
+  };
+  Worker a(options_for(small, factory, new_token(small)));
+  JobConfig config = small.config(1, 1, 1);
+  config.distributed->fault_tolerance = 1;
+  const JobStatus status = small.ended(small.coordinator->submit(config).id);
+  CHECK(status.state == JobState::failed);
+  CHECK(tries == 1);
+  bool told = false;
+  for (const Event &event : small.coordinator->events_after(status.id, 0, 1000)) {
+    told = told || event.text.find("queue was emptied") != std::string::npos;
+  }
+  CHECK(told);
+}
+
+TEST_CASE("a worker's cache stays within its bound over many jobs") {
+  SmallJob small;
+  TemporaryFolder cache;
+  const auto factory = std::make_shared<CountingFactory>();
+  WorkerOptions options = options_for(small, factory, new_token(small));
+  options.cache = cache.path();
+  options.cache_bytes_max = 2000;
+  Worker worker(std::move(options));
+  for (std::uint64_t examples = 10; examples < 30; ++examples) {
+    small.dataset =
+        small.coordinator->add_dataset("d" + std::to_string(examples), few_examples(examples), std::nullopt)
+            .id;
+    CHECK(small.ended(small.coordinator->submit(small.config(1, 1)).id).state == JobState::completed);
+  }
+  worker.stop();
+  std::uint64_t bytes = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(cache.path() / "objects"))
+    bytes += entry.file_size();
+  CHECK(bytes > 0);
+  CHECK(bytes <= 2000);
 }
 
 TEST_CASE("fault 128, 140: losses that are not finite stop nothing and arrive as they are") {

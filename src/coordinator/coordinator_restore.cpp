@@ -1,0 +1,273 @@
+// How a coordinator comes back from its journal: the same jobs, rounds, deadlines, leases and tasks.
+#include <algorithm>
+
+#include "coordinator/coordinator_impl.hpp"
+#include "coordinator/stored_data.hpp"
+#include "parsyn/safetensors.hpp"
+
+namespace parsyn::coordinator {
+namespace {
+
+constexpr std::size_t kIdBytes = 16;
+/// In the store: which journal its objects belong to.
+constexpr char kOwnerKey[] = "parsyn-coordinator";
+constexpr const char *kFolders[] = {"jobs/", "datasets/", "models/"};
+
+Id id_of_key(std::string_view key) { return std::stoull(std::string(key.substr(0, key.find('/')))); }
+
+/// The number after `folder` in an object's key; nothing: it has another form.
+std::optional<Id> id_in_key(std::string_view key, std::string_view folder) {
+  Id id = 0;
+  std::size_t at = folder.size();
+  for (; at < key.size() && key[at] >= '0' && key[at] <= '9'; ++at)
+    id = id * 10 + static_cast<Id>(key[at] - '0');
+  if (at == folder.size() || at >= key.size() || key[at] != '/') return std::nullopt;
+  return id;
+}
+
+std::string read_owner(const ObjectStore &store) {
+  try {
+    const auto source = store.open(kOwnerKey);
+    std::string id(std::min<std::uint64_t>(source->size(), 1'000), '\0');
+    source->read_at(0, std::as_writable_bytes(std::span(id)));
+    return id;
+  } catch (const Error &error) {
+    if (error.code() == ErrorCode::not_found) return {};
+    throw;
+  }
+}
+
+bool is_empty(const ObjectStore &store) {
+  return std::ranges::all_of(kFolders, [&](const char *folder) { return store.list(folder).empty(); });
+}
+
+}  // namespace
+
+void CoordinatorImpl::restore() {
+  boot_id_ = runtime_.boot_id();
+  wire::StoredSettings settings;
+  journal_->for_each("settings", [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, settings);
+  });
+  if (settings.format > wire::kJournalFormat) {
+    throw Error(ErrorCode::unsupported, "the journal has format " + std::to_string(settings.format) +
+                                            ", this parsyn reads up to " +
+                                            std::to_string(wire::kJournalFormat) +
+                                            ": install the release that wrote it, or a newer one");
+  }
+  const bool fresh = settings.id.empty();
+  if (options_.journal) check_store(fresh, settings.id);
+  if (fresh) {
+    settings.format = wire::kJournalFormat;
+    if (settings.id.empty()) settings.id = runtime_.random_hex(kIdBytes);
+    const JournalWrite write{"settings", "format", wire::encode_stored(settings)};
+    journal_->commit({&write, 1});
+    return;
+  }
+
+  journal_->for_each("counters", [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, kept_counters_);
+  });
+  last_worker_ = kept_counters_.worker;
+  last_dataset_ = kept_counters_.dataset;
+  last_model_ = kept_counters_.model;
+  last_job_ = kept_counters_.job;
+  last_task_ = kept_counters_.task;
+  journal_->for_each("workers", [&](std::string_view, std::string_view document) {
+    wire::StoredWorker stored;
+    wire::decode_stored(document, stored);
+    worker_by_token_sha256_[stored.token_sha256] = stored.info.id;
+    workers_[stored.info.id] = {stored.info, stored.token_sha256};
+  });
+  // Leases go on: a worker that trained all the while reports under the one that it has.
+  sessions_.restore_leases(kept_counters_.lease);
+  journal_->for_each("sessions", [&](std::string_view key, std::string_view document) {
+    wire::StoredSession stored;
+    wire::decode_stored(document, stored);
+    const Id worker = id_of_key(key);
+    if (workers_.contains(worker))
+      sessions_.restore(worker, stored, runtime_.now() + options_.lease_duration);
+  });
+  journal_->for_each("datasets", [&](std::string_view, std::string_view document) {
+    DatasetInfo info;
+    wire::decode_stored(document, info);
+    datasets_[info.id] = info;
+  });
+  journal_->for_each("models", [&](std::string_view, std::string_view document) {
+    ModelInfo info;
+    wire::decode_stored(document, info);
+    models_[info.id] = info;
+  });
+  journal_->for_each("jobs", [&](std::string_view key, std::string_view document) {
+    wire::StoredJob stored;
+    wire::decode_stored(document, stored);
+    restore_job(id_of_key(key), stored);
+  });
+  if (options_.journal) sweep_orphans();
+}
+
+void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
+  const std::string key = wire::journal_key({id});
+  const KeyRange only{key, key + '\0'};
+  const KeyRange below{key + '/', key + '0'};  // '0' comes next after '/'
+  wire::StoredJobState state;
+  journal_->for_each("job_states", only, [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, state);
+  });
+  std::vector<core::SeatSnapshot> seats;
+  journal_->for_each("seats", below, [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, seats.emplace_back());
+  });
+  std::vector<RoundRecord> records;
+  journal_->for_each("rounds", below, [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, records.emplace_back());
+  });
+  std::optional<Time> deadline;
+  Time round_opened = runtime_.now();
+  journal_->for_each("job_clocks", only, [&](std::string_view, std::string_view document) {
+    wire::StoredClock clock;
+    wire::decode_stored(document, clock);
+    const Time now = runtime_.now();
+    // The same boot: the clock has gone on, and so does the deadline. Another one: what remained when it was
+    // last written goes on from now.
+    const bool same_boot = !boot_id_.empty() && clock.boot_id == boot_id_ && clock.written <= now;
+    const Time moved = same_boot ? Time{0} : now - clock.written;
+    if (clock.deadline) deadline = *clock.deadline + moved;
+    round_opened = clock.round_opened + moved;
+  });
+
+  auto entry = std::make_unique<JobEntry>(
+      core::Job(stored.setup, state.job, std::move(seats), std::move(records), deadline, round_opened));
+  entry->model = stored.model;
+  entry->dataset = stored.dataset;
+  entry->created_ms = stored.created_ms;
+  entry->idempotency_key = stored.idempotency_key;
+  entry->partitioner = stored.partitioner;
+  entry->initial_global = stored.initial_global;
+  entry->module = stored.module;
+  entry->validation = stored.validation;
+  entry->started_ms = state.started_ms;
+  entry->ended_ms = state.ended_ms;
+  entry->global = state.global.key.empty() ? stored.initial_global : state.global;
+  journal_->for_each("job_partitions", only, [&](std::string_view, std::string_view document) {
+    wire::decode_stored(document, entry->partitions);
+  });
+  journal_->for_each("event_ceilings", only, [&](std::string_view, std::string_view document) {
+    entry->event_ceiling = std::stoull(std::string(document));
+  });
+  entry->events_loaded = false;
+  find_models(*entry);
+  if (!entry->idempotency_key.empty()) job_by_idempotency_key_[entry->idempotency_key] = id;
+  if (!is_terminal(entry->job.state())) {
+    load_events(*entry);
+    open_jobs_[id] = entry.get();
+    try {
+      const ObjectInfo global = options_.store->stat(entry->global.key);
+      if (global.sha256 != entry->global.sha256) {
+        throw Error(ErrorCode::corrupt_data, "object " + global.key + " has SHA-256 " + global.sha256 +
+                                                 ", the journal says " + entry->global.sha256);
+      }
+      entry->specs = std::make_shared<const std::vector<TensorSpec>>(
+          read_safetensors_header(*options_.store->open(entry->global.key)).specs());
+    } catch (const Error &error) {
+      if (error.code() == ErrorCode::io || error.code() == ErrorCode::unavailable) throw;
+      entry->cannot_go_on = "after a restart its weights are not as they were: " + error.message();
+    }
+  }
+  jobs_[id] = std::move(entry);
+}
+
+void CoordinatorImpl::find_models(JobEntry &entry) {
+  const auto &records = entry.job.records();
+  const std::string own = job_folder(entry.job.setup().id);
+  if (entry.initial_global.key.starts_with(own)) entry.kept_rounds.insert(0);
+  for (const RoundRecord &record : records) {
+    if (record.succeeded) entry.kept_rounds.insert(record.round);
+  }
+  Batch nothing;
+  collect_models(entry, nothing);  // what it removes is swept
+}
+
+void CoordinatorImpl::check_store(bool fresh, std::string &id) {
+  ObjectStore &store = *options_.store;
+  const std::string owner = read_owner(store);
+  if (fresh) {
+    // A first start may have been killed between the mark and the journal: then there is nothing yet.
+    if (!owner.empty() && !is_empty(store)) {
+      throw Error(ErrorCode::conflict,
+                  "the object store belongs to another coordinator's journal (its mark is " +
+                      owner.substr(0, 64) +
+                      "): start with the state folder that goes with it, or give an empty store");
+    }
+    id = runtime_.random_hex(kIdBytes);
+    const auto writer = store.create(kOwnerKey);
+    writer->write(std::as_bytes(std::span(id)));
+    writer->commit();
+    return;
+  }
+  if (owner == id) return;
+  if (owner.empty()) {
+    throw Error(ErrorCode::conflict,
+                "the object store does not hold this journal's objects (its mark is missing): is its disk "
+                "mounted, and is it the store that was used before?");
+  }
+  throw Error(ErrorCode::conflict, "the object store belongs to another coordinator's journal (its mark is " +
+                                       owner.substr(0, 64) + ", this journal's is " + id +
+                                       "): give the store that was used before");
+}
+
+void CoordinatorImpl::sweep_orphans() {
+  std::set<std::string> referenced;
+  std::set<std::string> open_folders;
+  for (const auto &[id, dataset] : datasets_) {
+    referenced.insert(train_key(id));
+    referenced.insert(validation_key(id));
+  }
+  for (const auto &[id, model] : models_) {
+    referenced.insert(model.weights_key);
+    referenced.insert(model.description.module_key);
+  }
+  for (const auto &[id, entry] : jobs_) {
+    for (const std::uint32_t round : entry->kept_rounds) {
+      referenced.insert(round == 0 ? entry->initial_global.key
+                                   : entry->job.records().at(round - 1).model_key);
+    }
+    referenced.insert(entry->global.key);
+    if (is_terminal(entry->job.state())) continue;
+    for (const ObjectInfo &partition : entry->partitions) referenced.insert(partition.key);
+    // What workers have put there, or may still report.
+    open_folders.insert(update_folder(id, entry->job.round(), entry->job.attempt()));
+    // An average that was stored when its round was not yet recorded is made again, to the same bytes.
+  }
+  std::size_t removed = 0;
+  for (const char *folder : kFolders) {
+    const Id last = folder == std::string_view("jobs/")       ? last_job_
+                    : folder == std::string_view("datasets/") ? last_dataset_
+                                                              : last_model_;
+    for (const std::string &key : options_.store->list(folder)) {
+      const auto id = id_in_key(key, folder);
+      // Beyond the last number is what this journal has never given out.
+      if (!id || *id > last || referenced.contains(key)) continue;
+      if (std::ranges::any_of(open_folders, [&](const auto &open) { return key.starts_with(open); }))
+        continue;
+      options_.store->remove(key);
+      ++removed;
+    }
+  }
+  if (removed > 0) {
+    log_now(LogLevel::info, "store.swept",
+            std::to_string(removed) + " objects that nothing refers to any more are removed");
+  }
+}
+
+void CoordinatorImpl::resume(Batch &batch) {
+  std::vector<core::WorkerProfile> live;
+  for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
+  for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
+    JobEntry &entry = *(next++)->second;
+    apply(entry, entry.job.resume(live, runtime_.now()), batch);
+    if (!entry.cannot_go_on.empty()) step(entry, core::DriverFailed{entry.cannot_go_on}, batch);
+  }
+}
+
+}  // namespace parsyn::coordinator

@@ -1,0 +1,68 @@
+#include "system/runtime.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "system/files.hpp"
+#include "system/random.hpp"
+
+namespace parsyn::system {
+namespace {
+
+class SystemSignal final : public Signal {
+ public:
+  void notify_all() override { changed_.notify_all(); }
+  void wait(std::unique_lock<std::mutex> &lock) override { changed_.wait(lock); }
+  void wait_until(std::unique_lock<std::mutex> &lock, Time until) override {
+    changed_.wait_until(lock, std::chrono::steady_clock::time_point(until));
+  }
+
+ private:
+  std::condition_variable changed_;
+};
+
+class SystemThread final : public Thread {
+ public:
+  explicit SystemThread(std::function<void()> body) : thread_(std::move(body)) {}
+  ~SystemThread() override { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+class SystemRuntime final : public Runtime {
+ public:
+  Time now() const override {
+    return std::chrono::duration_cast<Time>(std::chrono::steady_clock::now().time_since_epoch());
+  }
+  std::int64_t wall_ms() const override {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+  std::string boot_id() const override {
+    try {
+      std::string id = read_text_file("/proc/sys/kernel/random/boot_id", 100);
+      while (!id.empty() && id.back() == '\n') id.pop_back();
+      return id;
+    } catch (const Error &) {
+      return {};  // no boot is like another: what remained goes on
+    }
+  }
+  std::string random_hex(std::size_t bytes) override { return system::random_hex(bytes); }
+  std::uint64_t random_u64() override { return system::random_u64(); }
+  std::unique_ptr<Thread> start(std::function<void()> body) override {
+    return std::make_unique<SystemThread>(std::move(body));
+  }
+  std::unique_ptr<Signal> make_signal() override { return std::make_unique<SystemSignal>(); }
+};
+
+}  // namespace
+
+Runtime &system_runtime() {
+  static SystemRuntime runtime;
+  return runtime;
+}
+
+}  // namespace parsyn::system

@@ -1,0 +1,113 @@
+// What only the transport over HTTP promises.
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "http/http_client.hpp"
+#include "parsyn/error.hpp"
+#include "parsyn/http.hpp"
+#include "support/catch.hpp"
+#include "support/counting_trainer.hpp"
+#include "support/small_job.hpp"
+
+using namespace parsyn;
+using namespace parsyn::test;
+
+namespace {
+
+/// A store on a disk that stands still while a test wants it to.
+class StuckStore final : public ObjectStore {
+ public:
+  std::unique_ptr<ObjectWriter> create(std::string_view key) override { return below_->create(key); }
+  std::unique_ptr<ByteSource> open(std::string_view key) const override {
+    if (stuck) moves.wait();
+    return below_->open(key);
+  }
+  ObjectInfo stat(std::string_view key) const override { return below_->stat(key); }
+  std::vector<std::string> list(std::string_view prefix) const override { return below_->list(prefix); }
+  void remove(std::string_view key) override { below_->remove(key); }
+
+  std::atomic<bool> stuck{false};
+  mutable Gate moves;
+
+ private:
+  std::shared_ptr<ObjectStore> below_ = make_memory_store();
+};
+
+CoordinatorOptions options_with(std::shared_ptr<ObjectStore> store) {
+  CoordinatorOptions options;
+  options.store = std::move(store);
+  return options;
+}
+
+/// A small job's coordinator behind a server, and one worker with a task.
+class Served {
+ public:
+  explicit Served(const std::shared_ptr<ObjectStore> &store = make_memory_store(),
+                  unsigned handler_threads = 4)
+      : small(constant(0), 12, options_with(store)), server_(*small.coordinator, serve(handler_threads)) {
+    HttpTransportOptions client;
+    client.url = server_.url();
+    client.token = small.coordinator->add_worker({"w", WorkerKind::own}).token;
+    worker = std::make_unique<ManualWorker>(make_http_transport(client));
+    worker->connect();
+    small.coordinator->submit(small.config(1, 1));
+    task = worker->task();
+  }
+
+  std::string url() const { return server_.url(); }
+
+  SmallJob small;
+  std::unique_ptr<ManualWorker> worker;
+  Task task;
+
+ private:
+  static ServeOptions serve(unsigned handler_threads) {
+    ServeOptions options;
+    options.port = 0;
+    options.operator_token = "operator";
+    options.handler_threads = handler_threads;
+    return options;
+  }
+
+  CoordinatorServer server_;
+};
+
+}  // namespace
+
+TEST_CASE("a part of an object is refused instead of being stored as the whole") {
+  Served served;
+  http::HttpClient client;
+  http::HttpClientRequest request;
+  request.method = "PUT";
+  request.url = served.url() + served.task.upload->url;
+  request.body = "half";
+  request.headers["Content-Range"] = "bytes 0-3/8";
+  CHECK(client.perform(request).status == 400);
+  request.headers.erase("Content-Range");
+  CHECK(client.perform(request).status == 200);
+}
+
+TEST_CASE("a transfer from a disk that stands still does not hold up heartbeats and polls") {
+  const auto store = std::make_shared<StuckStore>();
+  Served served(store, 1);
+  TemporaryFolder folder;
+  store->stuck = true;
+  std::thread downloads(
+      [&] { served.worker->transport().download(served.task.global, folder.path() / "weights", {}); });
+  const bool stands_still = store->moves.reached();
+  bool beats = false;
+  try {
+    served.worker->transport().heartbeat({.lease = served.worker->lease(), .progress = {}});
+    beats = served.worker->has_task();
+  } catch (const Error &error) {
+    UNSCOPED_INFO(error.message());
+  }
+  store->stuck = false;
+  store->moves.open();
+  downloads.join();
+  CHECK(stands_still);
+  CHECK(beats);
+  CHECK(std::filesystem::exists(folder.path() / "weights"));
+}

@@ -1,0 +1,31 @@
+// The real machine with a clock that a test moves, and boots that it counts.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "system/runtime.hpp"
+
+namespace parsyn::test {
+
+class MovedClock final : public system::Runtime {
+ public:
+  void move(Time by) { moved_ += by.count(); }
+  void reboot() { ++boots_; }
+
+  Time now() const override { return system::system_runtime().now() + Time(moved_); }
+  std::int64_t wall_ms() const override { return system::system_runtime().wall_ms(); }
+  std::string boot_id() const override { return "boot-" + std::to_string(boots_); }
+  std::string random_hex(std::size_t bytes) override { return system::system_runtime().random_hex(bytes); }
+  std::uint64_t random_u64() override { return system::system_runtime().random_u64(); }
+  std::unique_ptr<system::Thread> start(std::function<void()> body) override {
+    return system::system_runtime().start(std::move(body));
+  }
+  std::unique_ptr<system::Signal> make_signal() override { return system::system_runtime().make_signal(); }
+
+ private:
+  std::atomic<std::int64_t> moved_{0};
+  std::atomic<int> boots_{1};
+};
+
+}  // namespace parsyn::test

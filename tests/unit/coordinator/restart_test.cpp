@@ -1,0 +1,369 @@
+// A coordinator that ends in the middle of things and starts again from its journal and its store.
+#include <atomic>
+#include <thread>
+
+#include "coordinator/make_coordinator.hpp"
+#include "support/catch.hpp"
+#include "support/moved_clock.hpp"
+#include "support/small_job.hpp"
+
+using namespace parsyn;
+using namespace parsyn::test;
+
+namespace {
+
+/// What outlives a coordinator, and the coordinators that use it one after the other.
+class Restarts {
+ public:
+  explicit Restarts(std::uint32_t keep_rounds = limits::kKeepRoundsDefault) {
+    options_.store = make_memory_store();
+    options_.journal = make_memory_journal();
+    options_.join_window = std::chrono::milliseconds(0);
+    options_.keep_rounds = keep_rounds;
+    restart();
+    dataset = coordinator->add_dataset("small", few_examples(12), std::nullopt).id;
+    ModelSpec spec;
+    spec.name = "small";
+    spec.description.kind = "custom";
+    model = coordinator->add_model(spec, constant(0)).id;
+  }
+
+  void restart() {
+    coordinator.reset();
+    coordinator = coordinator::make_coordinator(options_, clock);
+  }
+  void restart(std::vector<ManualWorker> &workers) {
+    restart();
+    for (ManualWorker &worker : workers) worker.reach(*coordinator);
+  }
+
+  std::vector<ManualWorker> join(int count) const {
+    std::vector<ManualWorker> workers;
+    for (int i = 0; i < count; ++i) workers.push_back(ManualWorker::join(*coordinator));
+    return workers;
+  }
+  JobConfig config(const std::vector<ManualWorker> &workers, std::uint32_t rounds) const {
+    JobConfig config;
+    config.name = "small";
+    config.dataset_id = dataset;
+    config.model_id = model;
+    config.seed = 1;
+    config.distributed = DistributedConfig{};
+    config.distributed->num_rounds = rounds;
+    config.distributed->steps_per_round = 1;
+    config.distributed->min_workers = static_cast<std::uint32_t>(workers.size());
+    config.distributed->max_workers = config.distributed->min_workers;
+    config.distributed->aggregation_timeout = 60;
+    config.worker_selection.mode = SelectionMode::own;
+    for (const ManualWorker &worker : workers) config.worker_selection.worker_ids.push_back(worker.id());
+    return config;
+  }
+  float value(Id job, const RoundChoice &round = {}) const {
+    const ObjectInfo object = coordinator->job_model(job, round);
+    return f32_elements(read_safetensors(*options_.store->open(object.key)).at("w")).at(0);
+  }
+  CoordinatorOptions &options() { return options_; }
+
+  MovedClock clock;
+  std::unique_ptr<Coordinator> coordinator;
+  Id dataset = 0;
+  Id model = 0;
+
+ private:
+  CoordinatorOptions options_;
+};
+
+/// Waits until `done`, at most ten seconds.
+template <typename Done>
+bool eventually(Done done) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// A journal that a test makes fail.
+class FailingJournal final : public Journal {
+ public:
+  void commit(std::span<const JournalWrite> batch) override {
+    if (broken) throw Error(ErrorCode::io, "the disk could not be flushed");
+    if (full) {
+      ++refused;
+      throw Error(ErrorCode::unavailable, "no space left on device");
+    }
+    inner_->commit(batch);
+  }
+  void for_each(std::string_view table, const KeyRange &range, const Visit &visit) const override {
+    inner_->for_each(table, range, visit);
+  }
+  std::string failure() const override { return {}; }
+
+  std::atomic<bool> full{false};
+  std::atomic<bool> broken{false};
+  std::atomic<int> refused{0};
+
+ private:
+  std::shared_ptr<Journal> inner_ = make_memory_journal();
+};
+
+}  // namespace
+
+TEST_CASE("a round goes on after a restart: accepted reports count, once, and leases and tasks go on") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(3);
+  const Id job = run.coordinator->submit(run.config(workers, 2), {}).id;
+  std::vector<Task> tasks;
+  for (ManualWorker &worker : workers) tasks.push_back(worker.task());
+  const Report reported = workers[0].upload(tasks[0], constant(3));
+  CHECK(workers[0].transport().report(reported).accepted);
+  const Report late = workers[1].upload(tasks[1], constant(6));
+
+  run.restart(workers);
+
+  const JobStatus status = run.coordinator->job(job);
+  CHECK(status.state == JobState::running);
+  CHECK(status.round == 1);
+  CHECK(status.deadline_seconds.value_or(0) > 50);
+  const ReportReceipt again = workers[0].transport().report(reported);
+  CHECK(again.accepted);
+  CHECK(again.duplicate);
+  CHECK(workers[1].transport().report(late).accepted);
+  CHECK(workers[2].task().task_id == tasks[2].task_id);
+  CHECK(workers[2].train(tasks[2], constant(9)).accepted);
+
+  for (ManualWorker &worker : workers) {
+    const Task task = worker.task();
+    CHECK(task.round == 2);
+    CHECK(f32_elements(worker.weights(task).at("w")).at(0) == 6.0F);
+    worker.train(task, constant(7));
+  }
+  const JobStatus ended = run.coordinator->wait(job, std::chrono::seconds(10));
+  CHECK(ended.state == JobState::completed);
+  CHECK(run.value(job) == 7.0F);
+  for (const RoundRecord &record : ended.rounds) CHECK(record.contributions.size() == 3);
+}
+
+TEST_CASE("a job that has ended stays as it is over restarts, and events keep their order") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 1), "key-1").id;
+  workers[0].train(workers[0].task(), constant(4));
+  const JobStatus before = run.coordinator->wait(job, std::chrono::seconds(10));
+  const std::vector<Event> events = run.coordinator->events_after(job, 0, 1'000);
+  run.restart(workers);
+  const JobStatus after = run.coordinator->job(job);
+  CHECK(after.state == JobState::completed);
+  CHECK(after.reason == before.reason);
+  CHECK(after.rounds.at(0).model_sha256 == before.rounds.at(0).model_sha256);
+  CHECK(after.ended_ms == before.ended_ms);
+  const std::vector<Event> kept = run.coordinator->events_after(job, 0, 1'000);
+  REQUIRE(kept.size() == events.size());
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    CHECK(kept[i].sequence == events[i].sequence);
+    CHECK(kept[i].text == events[i].text);
+  }
+  SECTION("the same idempotency key still gives the same job, and another configuration a conflict") {
+    CHECK(run.coordinator->submit(run.config(workers, 1), "key-1").id == job);
+    CHECK_THROWS_AS(run.coordinator->submit(run.config(workers, 2), "key-1"), Error);
+    CHECK(run.coordinator->jobs().size() == 1);
+  }
+  SECTION("numbers are not given out again") {
+    const WorkerCredentials newest = run.coordinator->add_worker({"b"});
+    run.coordinator->remove_worker(newest.worker.id);
+    run.restart();
+    CHECK(run.coordinator->add_worker({"c"}).worker.id == newest.worker.id + 1);
+  }
+}
+
+TEST_CASE("events of a job go on with higher numbers after a restart") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
+  const Task task = workers[0].task();
+  Heartbeat heartbeat{.lease = workers[0].lease(), .progress = TaskProgress{}};
+  heartbeat.progress->task_id = task.task_id;
+  heartbeat.progress->job_id = job;
+  heartbeat.progress->round = 1;
+  heartbeat.progress->phase = "training";
+  workers[0].transport().heartbeat(heartbeat);
+  const std::uint64_t last = run.coordinator->events_after(job, 0, 1'000).back().sequence;
+  run.restart(workers);
+  const std::vector<Event> newer = run.coordinator->events_after(job, last, 1'000);
+  REQUIRE(!newer.empty());
+  CHECK(newer.front().type == "coordinator_restarted");
+  CHECK(newer.front().sequence > last);
+}
+
+TEST_CASE("the deadline goes on while the coordinator is away, on one boot; after another what remained") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
+  workers[0].task();
+  run.coordinator.reset();
+  run.clock.move(std::chrono::seconds(20));
+  SECTION("the same boot") {
+    run.restart(workers);
+    const double left = run.coordinator->job(job).deadline_seconds.value_or(0);
+    CHECK(left > 30);
+    CHECK(left <= 40);
+  }
+  SECTION("another boot, whose clock starts at nought") {
+    run.clock.reboot();
+    run.clock.move(-run.clock.now());
+    run.restart(workers);
+    CHECK(run.coordinator->job(job).deadline_seconds.value_or(0) > 55);
+  }
+  SECTION("it has passed meanwhile") {
+    run.clock.move(std::chrono::seconds(60));
+    run.restart(workers);
+    const JobStatus status = run.coordinator->wait(job, std::chrono::seconds(10));
+    CHECK(status.state == JobState::failed);
+    CHECK(status.reason.find("deadline") != std::string::npos);
+  }
+}
+
+TEST_CASE("models of old rounds go, those of the newest rounds stay, over restarts too") {
+  Restarts run(2);
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 5), {}).id;
+  for (int round = 1; round <= 5; ++round)
+    workers[0].train(workers[0].task(), constant(static_cast<float>(round)));
+  CHECK(run.coordinator->wait(job, std::chrono::seconds(10)).state == JobState::completed);
+  const auto stored = [&] { return run.options().store->list("jobs/").size(); };
+  CHECK(eventually([&] { return stored() == 2; }));
+  run.restart(workers);
+  CHECK(stored() == 2);
+  CHECK(run.value(job, std::uint32_t{4}) == 4.0F);
+  CHECK(run.value(job) == 5.0F);
+  try {
+    run.coordinator->job_model(job, std::uint32_t{2});
+    FAIL("the model of round 2 is still there");
+  } catch (const Error &error) {
+    CHECK(error.code() == ErrorCode::not_found);
+    CHECK(error.message().find("not kept any more") != std::string::npos);
+  }
+  CHECK(run.coordinator->job(job).rounds.size() == 5);
+}
+
+TEST_CASE("objects that a crash has left are swept at the start; what is referenced stays") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(2);
+  const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
+  const Task task = workers[0].task();
+  workers[0].upload(task, constant(1));  // stored, not reported
+  const std::size_t before = run.options().store->list("").size();
+  const std::string folder = "jobs/" + std::to_string(job) + "/rounds/";
+  for (const std::string &key :
+       {folder + "1/global-9.safetensors", folder + "7/updates-9/worker-1-lease-1.safetensors",
+        std::string("datasets/1/other.safetensors"), std::string("models/1/other")}) {
+    run.options().store->create(key)->commit();
+  }
+  run.restart(workers);
+  CHECK(run.options().store->list("").size() == before);
+  CHECK(run.options().store->stat(task.upload->key).bytes > 0);
+  CHECK(workers[0].train(task, constant(1)).accepted);
+}
+
+TEST_CASE("a store and a journal that do not belong together are refused") {
+  Restarts run;
+  run.coordinator.reset();
+  CoordinatorOptions options = run.options();
+  SECTION("another journal") { options.journal = make_memory_journal(); }
+  SECTION("an empty store") { options.store = make_memory_store(); }
+  SECTION("the store of another journal") {
+    options.store = make_memory_store();
+    CoordinatorOptions other = options;
+    other.journal = make_memory_journal();
+    make_coordinator(other);
+  }
+  try {
+    make_coordinator(options);
+    FAIL("it started");
+  } catch (const Error &error) {
+    CHECK(error.code() == ErrorCode::conflict);
+    CHECK(error.message().find("store") != std::string::npos);
+  }
+}
+
+TEST_CASE("a journal that cannot write for now holds answers back, and refuses who comes meanwhile") {
+  const auto journal = std::make_shared<FailingJournal>();
+  CoordinatorOptions options;
+  options.journal = journal;
+  SmallJob small(constant(0), 12, options);
+  journal->full = true;
+  std::atomic<bool> answered{false};
+  std::thread waiting([&] {
+    small.coordinator->add_worker({"a"});
+    answered = true;
+  });
+  CHECK(eventually([&] { return !small.coordinator->failure().empty(); }));
+  CHECK(small.coordinator->failure().find("no space left") != std::string::npos);
+  try {
+    small.coordinator->add_worker({"b"});
+    FAIL("it was taken");
+  } catch (const Error &error) {
+    CHECK(error.code() == ErrorCode::unavailable);
+    CHECK(error.message().find("no space left") != std::string::npos);
+  }
+  CHECK(small.coordinator->datasets().size() == 1);
+  CHECK(eventually([&] { return journal->refused > 1; }));
+  CHECK(!answered);
+  journal->full = false;
+  waiting.join();
+  CHECK(small.coordinator->failure().empty());
+  CHECK(small.coordinator->workers().size() == 1);
+}
+
+TEST_CASE("a broken journal stops all change and tells everybody; reads stay up") {
+  const auto journal = std::make_shared<FailingJournal>();
+  CoordinatorOptions options;
+  options.journal = journal;
+  SmallJob small(constant(0), 12, options);
+  ManualWorker worker = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1, 3)).id;
+  const Task task = worker.task();
+  const Report report = worker.upload(task, constant(1));
+  journal->broken = true;
+  CHECK_THROWS_AS(worker.transport().report(report), Error);
+  CHECK(small.coordinator->failure().find("could not be flushed") != std::string::npos);
+  journal->broken = false;  // it is never tried again
+  CHECK_THROWS_AS(small.coordinator->add_worker({"b"}), Error);
+  CHECK(small.coordinator->job(job).id == job);
+  CHECK_THROWS_AS(small.coordinator->wait(job, std::chrono::seconds(10)), Error);
+}
+
+TEST_CASE("a worker that is live but does no step is reported as stalled, once, and goes on to count") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
+  const Task task = workers[0].task();
+  Heartbeat heartbeat{.lease = workers[0].lease(), .progress = TaskProgress{}};
+  heartbeat.progress->task_id = task.task_id;
+  heartbeat.progress->job_id = job;
+  heartbeat.progress->round = 1;
+  heartbeat.progress->phase = "training";
+  heartbeat.progress->steps = 1;
+  const auto beat = [&](std::int64_t seconds) {
+    run.clock.move(std::chrono::seconds(seconds));
+    workers[0].transport().heartbeat(heartbeat);
+  };
+  run.options().stall_timeout = std::chrono::seconds(20);
+  run.restart(workers);
+  for (int i = 0; i < 4; ++i) beat(10);
+  const auto stalls = [&] {
+    int count = 0;
+    for (const Event &event : run.coordinator->events_after(job, 0, 1'000)) {
+      if (event.type == "worker_stalled") ++count;
+    }
+    return count;
+  };
+  CHECK(stalls() == 1);
+  CHECK(run.coordinator->job(job).workers.at(0).stalled);
+  heartbeat.progress->step = 1;
+  beat(1);
+  CHECK(!run.coordinator->job(job).workers.at(0).stalled);
+  CHECK(workers[0].train(task, constant(2)).accepted);
+  CHECK(run.coordinator->wait(job, std::chrono::seconds(10)).state == JobState::completed);
+}
