@@ -25,8 +25,8 @@ struct Session {
   std::vector<Task> tasks;                   // outstanding, oldest first
   std::vector<wire::StoredTask> kept_tasks;  // what the journal is to know of them
   std::optional<TaskProgress> progress;
-  Time progressed{0};    // when `progress` last named another task, phase or step
-  bool stalled = false;  // and that was told to be too long ago
+  Time progressed{0};                               // when `progress` last named another task, phase or step
+  bool stalled = false;                             // and that was told to be too long ago
   std::function<void(std::optional<Task>)> parked;  // a poll that waits for a task
   Time parked_until{0};
 };

@@ -47,7 +47,7 @@ TEST_CASE("fault 45: two coordinators on one state, or one store, are refused by
       FAIL("a second journal was opened");
     } catch (const Error &error) {
       CHECK(error.code() == ErrorCode::conflict);
-      CHECK(error.message().find("in use") != std::string::npos);
+      CHECK(error.message().find("coordinator") != std::string::npos);
     }
   }
   SECTION("one store") {

@@ -3,6 +3,8 @@
 #include <thread>
 
 #include "coordinator/make_coordinator.hpp"
+#include "http/http_client.hpp"
+#include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/moved_clock.hpp"
 #include "support/small_job.hpp"
@@ -314,6 +316,37 @@ TEST_CASE("a journal that cannot write for now holds answers back, and refuses w
   waiting.join();
   CHECK(small.coordinator->failure().empty());
   CHECK(small.coordinator->workers().size() == 1);
+}
+
+TEST_CASE("/readyz gives the reason while nothing can be changed, and /healthz stays up") {
+  const auto journal = std::make_shared<FailingJournal>();
+  CoordinatorOptions options;
+  options.journal = journal;
+  SmallJob small(constant(0), 12, options);
+  ServeOptions serving;
+  serving.port = 0;
+  serving.operator_token = "operator-token";
+  const CoordinatorServer server(*small.coordinator, serving);
+  http::HttpClient client;
+  const auto get = [&](const std::string &path) {
+    http::HttpClientRequest request;
+    request.url = server.url() + path;
+    return client.perform(request);
+  };
+  CHECK(get("/readyz").status == 200);
+
+  journal->full = true;
+  std::thread waiting([&] { small.coordinator->add_worker({"a"}); });
+  CHECK(eventually([&] { return get("/readyz").status == 503; }));
+  const auto refused = get("/readyz");
+  CHECK(refused.headers.at("Content-Type") == "application/problem+json");
+  CHECK(refused.body.find("\"code\":\"unavailable\"") != std::string::npos);
+  CHECK(refused.body.find("no space left on device") != std::string::npos);
+  CHECK(get("/healthz").status == 200);
+
+  journal->full = false;
+  waiting.join();
+  CHECK(get("/readyz").status == 200);
 }
 
 TEST_CASE("a broken journal stops all change and tells everybody; reads stay up") {

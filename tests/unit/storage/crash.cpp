@@ -26,23 +26,24 @@ const std::vector<std::string> kKeys{"a", "jobs/1", "jobs/1/a", "jobs/1/b", "job
 
 /// Absent, or its bytes.
 using State = std::optional<std::string>;
+const State kAbsent;
 
 /// What may be found under each key: one state, or several while a call has not returned.
 class Expected {
  public:
   Expected() {
-    for (const std::string &key : kKeys) states_[key] = {State()};
+    for (const std::string &key : kKeys) states_[key] = {kAbsent};
   }
-  void may_become(const std::string &key, State state) { states_[key].insert(std::move(state)); }
+  void may_become(const std::string &key, const State &state) { states_[key].insert(state); }
   /// A removal that did not return may still be undone by a crash, also after another one that found nothing.
   void removed(const std::string &key) {
     if (states_[key].size() > 1) {
-      may_become(key, State());
+      may_become(key, kAbsent);
     } else {
-      is(key, State());
+      is(key, kAbsent);
     }
   }
-  void is(const std::string &key, State state) { states_[key] = {std::move(state)}; }
+  void is(const std::string &key, const State &state) { states_[key] = {state}; }
   bool allows(const std::string &key, const State &state) const { return states_.at(key).contains(state); }
 
  private:
@@ -78,7 +79,7 @@ void step(ObjectStore &store, core::Random &random, Expected &expected) {
     expected.is(key, content);
   } else if (draw < 8) {
     Expected before = expected;
-    expected.may_become(key, State());
+    expected.may_become(key, kAbsent);
     store.remove(key);
     before.removed(key);
     expected = before;
