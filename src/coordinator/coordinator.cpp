@@ -83,6 +83,10 @@ void CoordinatorImpl::on_journal(const std::string &reason, bool broken) {
     broken_ = true;
     const std::lock_guard lock(mutex_);
     job_changed_->notify_all();
+    // They would wait for tasks that nobody gives any more.
+    Effects answers;
+    sessions_.release_all_polls(answers);
+    for (auto &answer : answers) loop_->later(std::move(answer));
   }
   loop_->later([this, reason, broken] {
     if (reason.empty()) {
@@ -148,6 +152,7 @@ std::shared_ptr<void> CoordinatorImpl::subscribe(Id job, std::function<void()> n
 }
 
 void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch) {
+  load_events(entry);
   Event event;
   event.job_id = entry.job.setup().id;
   event.time_ms = runtime_.wall_ms();

@@ -115,6 +115,9 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   std::uint64_t may_write(Id worker, std::string_view key) const override;
   ObjectStore &objects() override { return *options_.store; }
 
+  /// Makes it a job, unless `earlier` finds the one that the same idempotency key has made.
+  JobStatus take(const std::shared_ptr<std::unique_ptr<JobEntry>> &handed,
+                 const std::function<std::optional<JobStatus>()> &earlier);
   /// What `see` returns, run under mutex_, of a state that is committed; or, where the journal fails, of the
   /// state that there is.
   template <typename See>

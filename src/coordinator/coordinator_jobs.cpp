@@ -62,10 +62,12 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
     }
     return status_of(entry);
   };
-  {
+  const bool is_known = [&] {
     const std::lock_guard lock(mutex_);
-    if (auto status = earlier()) return *status;
-  }
+    return !idempotency_key.empty() && job_by_idempotency_key_.contains(idempotency_key);
+  }();
+  // Through the loop: the first request's batch may still be under way, and what it says not yet be kept.
+  if (is_known) return loop_->call<JobStatus>([&](Batch &) { return earlier().value(); });
   if (auto faults = check(asked); !faults.empty()) throw wire::refusal("training job", std::move(faults));
 
   JobConfig config = asked;
@@ -108,6 +110,22 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
 
   // std::function copies: the entry is handed over through shared ownership.
   const auto handed = std::make_shared<std::unique_ptr<JobEntry>>(std::move(entry));
+  const auto drop_weights = [&] {
+    if (model_info.weights_key.empty()) options_.store->remove(global_key(setup.id, 0, 0));
+  };
+  try {
+    const JobStatus status = take(handed, earlier);
+    if (status.id != setup.id) drop_weights();
+    return status;
+  } catch (const Error &error) {
+    // Of a batch that the journal may yet turn out to hold, the weights stay; the next start knows.
+    if (error.code() != ErrorCode::unavailable && error.code() != ErrorCode::io) drop_weights();
+    throw;
+  }
+}
+
+JobStatus CoordinatorImpl::take(const std::shared_ptr<std::unique_ptr<JobEntry>> &handed,
+                                const std::function<std::optional<JobStatus>()> &earlier) {
   return loop_->call<JobStatus>([this, handed, earlier](Batch &batch) {
     if (auto status = earlier()) return *status;
     if (jobs_.size() >= limits::kJobsMax)

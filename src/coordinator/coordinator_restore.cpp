@@ -267,6 +267,9 @@ void CoordinatorImpl::resume(Batch &batch) {
     JobEntry &entry = *(next++)->second;
     apply(entry, entry.job.resume(live, runtime_.now()), batch);
     if (!entry.cannot_go_on.empty()) step(entry, core::DriverFailed{entry.cannot_go_on}, batch);
+    // On the clock of this boot from now on, although nothing has changed: else the next failure of power
+    // would give back the time in between.
+    if (!is_terminal(entry.job.state())) keep_clock(entry, batch);
   }
 }
 

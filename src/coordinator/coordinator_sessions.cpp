@@ -275,7 +275,7 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   receipt.code = answer.code;
   receipt.reason = answer.reason;
   receipt.current_round = entry.job.round();
-  if (!receipt.accepted) {
+  if (!receipt.accepted && !is_terminal(entry.job.state())) {
     publish(entry,
             {"report_refused",
              "a report of worker " + std::to_string(worker) + " is refused: " + answer.reason,

@@ -105,8 +105,7 @@ bool Loop::commit(Batch &batch) {
       return true;
     } catch (const Error &error) {
       if (error.code() != ErrorCode::unavailable) {
-        journal_failure_ = std::current_exception();
-        set_failure("the journal is broken: " + error.message(), true);
+        end_with("the journal is broken: " + error.message());
         return false;
       }
       set_failure("the journal cannot be written: " + error.message(), false);
@@ -119,11 +118,15 @@ bool Loop::commit(Batch &batch) {
       }
       pause = std::min<std::chrono::milliseconds>(2 * pause, limits::kJournalRetryMax);
     } catch (const std::exception &error) {
-      journal_failure_ = std::current_exception();
-      set_failure(std::string("the journal is broken: ") + error.what(), true);
+      end_with(std::string("the journal is broken: ") + error.what());
       return false;
     }
   }
+}
+
+void Loop::end_with(const std::string &reason) {
+  journal_failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, reason));
+  set_failure(reason, true);
 }
 
 }  // namespace parsyn::coordinator

@@ -110,6 +110,7 @@ class Loop {
   void turn(std::deque<Command> commands);
   /// False: the journal is broken, or the loop has been stopped while it was stalled.
   bool commit(Batch &batch);
+  void end_with(const std::string &reason);
   void set_failure(const std::string &reason, bool broken);
 
   Journal &journal_;

@@ -48,7 +48,7 @@ class World {
   std::unique_ptr<State> state_;
 };
 
-/// One process on one computer. Its clock may be set, be skewed, and start anew.
+/// One process on one computer. Its clock may be set, be skewed, and start anew. The world outlives it.
 class Machine final : public system::Runtime {
  public:
   Machine(World &world, std::string name);
@@ -60,6 +60,9 @@ class Machine final : public system::Runtime {
   /// it. Called by one of its own fibers it does not return.
   void kill();
   bool is_running() const;
+  /// Calls `what`, which must not wait, when the process that runs now is killed: what a kernel does for it
+  /// then.
+  void at_kill(std::function<void()> what);
   /// The computer starts anew: another boot id, a monotonic clock from nought.
   void reboot();
   /// Sets the wall clock, forward or back.
@@ -79,6 +82,6 @@ class Machine final : public system::Runtime {
 };
 
 /// Lets the current fiber wait for so long, in true time.
-void sleep_for(World &world, Time duration);
+void pass_time(World &world, Time duration);
 
 }  // namespace parsyn::sim
