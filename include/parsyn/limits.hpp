@@ -62,6 +62,8 @@ inline constexpr std::uint64_t kHttpDrainBytesMax =
     8ULL << 20;  ///< Read over of a refused body, so that its sender comes to read the answer.
 inline constexpr std::uint64_t kTransferRateMin = 1ULL
                                                   << 10;  ///< Bytes a second of a request's body, on average.
+inline constexpr std::uint32_t kPartialUploadsMax =
+    256;  ///< Kept of uploads that broke off; over it, those that have been idle longest begin anew.
 inline constexpr std::uint32_t kPageSizeDefault = 50;
 inline constexpr std::uint32_t kPageSizeMax = 500;
 
@@ -74,6 +76,8 @@ inline constexpr std::chrono::milliseconds kStallTimeout{
 inline constexpr std::chrono::milliseconds kJoinWindow{5'000};
 inline constexpr std::chrono::milliseconds kLongPoll{25'000};
 inline constexpr std::chrono::milliseconds kUrlLifetime{900'000};
+inline constexpr std::chrono::milliseconds kPartialUploadLifetime{
+    900'000};  ///< Of an upload that broke off, since its last byte.
 inline constexpr std::chrono::milliseconds kEvaluationTimeout{600'000};
 inline constexpr std::chrono::milliseconds kTransferIdleTimeout{30'000};  ///< Without one byte of progress.
 inline constexpr std::chrono::milliseconds kTransferGrace{

@@ -178,7 +178,8 @@ class Transport {
   /// forbidden, io.
   virtual void download(const ObjectRef &object, const std::filesystem::path &file,
                         const TransferProgress &progress) = 0;
-  /// Puts `file` into the slot. Throws also: forbidden (the slot is gone: the round is over), too_large, io.
+  /// Puts `file` into the slot. Throws also: forbidden (the slot is gone: the round is over), too_large, io,
+  /// corrupt_data (something else than the file has arrived).
   virtual void upload(const UploadSlot &slot, const std::filesystem::path &file,
                       const TransferProgress &progress) = 0;
   /// Every running and later call but close_session throws Error(cancelled). May be called from any thread,

@@ -121,6 +121,7 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
   drive_round(ReportArrived{event.report}, now, actions);
   if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
     reports_[event.report.worker] = event;
+    seats_[event.report.worker].accepted = event.report;
     actions.changes.seats.insert(event.report.worker);
   }
 }
@@ -135,6 +136,11 @@ std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const 
   const auto refuse = [](std::string code, std::string reason) {
     return ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
   };
+  // Its answer was lost: that the round, or the job, has gone on since changes nothing about it.
+  const auto seat = seats_.find(report.worker);
+  if (seat != seats_.end() && seat->second.accepted == report) {
+    return ReportAnswer{ReportAnswer::Verdict::duplicate, {}, "this report is already counted"};
+  }
   if (is_terminal(state_)) {
     return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " +
                                    std::string(job_state_name(state_)) +

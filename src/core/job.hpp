@@ -171,9 +171,10 @@ struct SeatSnapshot {
   std::uint32_t invited_rounds = 0;
   bool contributed_ever = false;
   bool contributed_last = false;
-  std::uint32_t attempt = 0;             ///< That `part` and `report` belong to.
-  std::optional<Participant> part;       ///< In the round.
-  std::optional<UpdateReported> report;  ///< Accepted.
+  std::uint32_t attempt = 0;              ///< That `part` and `report` belong to.
+  std::optional<Participant> part;        ///< In the round.
+  std::optional<UpdateReported> report;   ///< Accepted.
+  std::optional<ReportSummary> accepted;  ///< The last one, of this round or an earlier one.
 };
 
 class Job {
@@ -226,6 +227,7 @@ class Job {
     std::uint32_t invited_rounds = 0;
     bool contributed_ever = false;
     bool contributed_last = false;
+    std::optional<ReportSummary> accepted;  // its last one: a repeat gets the same answer, however late
   };
 
   void on(const WorkerOnline &event, Time now, JobActions &actions);

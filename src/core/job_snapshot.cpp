@@ -35,6 +35,7 @@ Job::Job(JobSetup setup, JobSnapshot job, std::vector<SeatSnapshot> seats, std::
     seat.invited_rounds = kept.invited_rounds;
     seat.contributed_ever = kept.contributed_ever;
     seat.contributed_last = kept.contributed_last;
+    seat.accepted = kept.accepted;
     if (kept.attempt != attempt_ || !kept.part) continue;
     participants[kept.worker] = std::move(*kept.part);
     if (kept.report) reports_[kept.worker] = std::move(*kept.report);
@@ -76,6 +77,7 @@ SeatSnapshot Job::seat(Id worker) const {
     kept.invited_rounds = found->second.invited_rounds;
     kept.contributed_ever = found->second.contributed_ever;
     kept.contributed_last = found->second.contributed_last;
+    kept.accepted = found->second.accepted;
   }
   if (!current_) return kept;
   const auto part = current_->participants().find(worker);

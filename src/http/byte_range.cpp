@@ -57,4 +57,12 @@ std::optional<ContentRange> parse_content_range(std::string_view header) {
   return parsed;
 }
 
+std::optional<std::uint64_t> parse_unsatisfied_range(std::string_view header) {
+  header = trimmed(header);
+  const auto space = header.find(' ');
+  if (space == std::string_view::npos || !same_word(header.substr(0, space), "bytes")) return std::nullopt;
+  const std::string_view spec = trimmed(header.substr(space + 1));
+  return spec.starts_with("*/") ? system::parse_u64(spec.substr(2)) : std::nullopt;
+}
+
 }  // namespace parsyn::http

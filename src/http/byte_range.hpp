@@ -33,4 +33,7 @@ struct ContentRange {
 };
 std::optional<ContentRange> parse_content_range(std::string_view header);
 
+/// "bytes */10", a Content-Range without a range: the size of the whole. Nothing when it is not well-formed.
+std::optional<std::uint64_t> parse_unsatisfied_range(std::string_view header);
+
 }  // namespace parsyn::http

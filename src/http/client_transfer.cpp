@@ -7,7 +7,6 @@
 #include <new>
 #include <utility>
 
-#include "http/byte_range.hpp"
 #include "http/client_url.hpp"
 #include "http/text.hpp"
 #include "system/text.hpp"
@@ -16,7 +15,6 @@ namespace parsyn::http {
 namespace {
 
 constexpr long kBufferBytes = 512L << 10;
-constexpr std::uint64_t kAnswerHeaderBytesMax = 256 << 10;
 /// A body over this is announced with Expect: 100-continue, so that a refusal comes before it.
 constexpr std::uint64_t kAskFirstBytes = 1 << 20;
 constexpr std::chrono::milliseconds kReportInterval{100};
@@ -58,7 +56,8 @@ ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClien
       request_(request),
       handles_(handles),
       interrupted_(interrupted),
-      easy_(handles.easy()) {
+      easy_(handles.easy()),
+      answer_(request) {
   check_url(request.url);
   if (!is_token(request.method)) {
     throw Error(ErrorCode::invalid_argument,
@@ -138,6 +137,9 @@ void ClientTransfer::set_method_and_body() {
     set(easy_, CURLOPT_READDATA, this);
     set(easy_, CURLOPT_SEEKFUNCTION, &ClientTransfer::on_seek);
     set(easy_, CURLOPT_SEEKDATA, this);
+    // On a kept connection that breaks, cURL would send all of it once more by itself; its sender may know
+    // better.
+    if (body_source_) set(easy_, CURLOPT_FRESH_CONNECT, 1L);
   } else {
     set(easy_, CURLOPT_HTTPGET, 1L);
   }
@@ -189,38 +191,28 @@ void ClientTransfer::set_tls() {
 
 HttpClientResponse ClientTransfer::run() {
   started_ = last_progress_ = reported_ = Clock::now();
-  if (interrupted_) fail(ErrorCode::cancelled, "the client was interrupted");
+  if (interrupted_) answer_.fail(ErrorCode::cancelled, "the client was interrupted");
   const CURLMcode added = curl_multi_add_handle(handles_.multi(), easy_);
-  if (added != CURLM_OK) fail(ErrorCode::internal, curl_multi_strerror(added));
+  if (added != CURLM_OK) answer_.fail(ErrorCode::internal, curl_multi_strerror(added));
   const CURLcode code = loop();
   if (failure_) std::rethrow_exception(failure_);
-  if (ended_by_caller_) {
-    response_.sha256 = digest_.hex();
-    return std::move(response_);
-  }
-  if (code != CURLE_OK && !(code == CURLE_SEND_ERROR && take_late_answer())) fail(code);
-  if (!head_done_) fail(ErrorCode::protocol, "the answer ended within its header");
-  check_length();
-  if (to_file_) {
-    if (!output_)
-      output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
-    output_->close();
-  }
-  response_.sha256 = digest_.hex();
-  return std::move(response_);
+  const bool over = code == CURLE_OK || answer_.ended_by_caller();
+  if (!over && !(code == CURLE_SEND_ERROR && take_late_answer())) fail(code);
+  return answer_.finish();
 }
 
 // Over TLS the bytes that lie unread cannot be told; there it is the peer's duty to let its refusal be read.
 bool ClientTransfer::take_late_answer() {
   std::string_view rest = handles_.unread();
-  if (answer_begun_ || !rest.starts_with("HTTP/1.")) return false;
-  while (!head_done_) {
+  if (answer_.begun() || !rest.starts_with("HTTP/1.")) return false;
+  while (!answer_.head_done()) {
     const auto end = rest.find('\n');
     if (end == std::string_view::npos) return false;
-    take_header(rest.substr(0, end + 1));
+    answer_.take_header(rest.substr(0, end + 1));
     rest.remove_prefix(end + 1);
   }
-  if (content_length_.value_or(0) > 0) take_body(rest.substr(0, static_cast<std::size_t>(*content_length_)));
+  const std::uint64_t length = answer_.content_length().value_or(0);
+  if (length > 0) answer_.take_body(rest.substr(0, static_cast<std::size_t>(length)));
   return true;
 }
 
@@ -228,12 +220,12 @@ CURLcode ClientTransfer::loop() {
   for (;;) {
     int running = 0;
     const CURLMcode performed = curl_multi_perform(handles_.multi(), &running);
-    if (performed != CURLM_OK) fail(ErrorCode::internal, curl_multi_strerror(performed));
+    if (performed != CURLM_OK) answer_.fail(ErrorCode::internal, curl_multi_strerror(performed));
     int left = 0;
     while (const CURLMsg *message = curl_multi_info_read(handles_.multi(), &left)) {
       if (message->msg == CURLMSG_DONE) return message->data.result;
     }
-    if (interrupted_) fail(ErrorCode::cancelled, "the client was interrupted");
+    if (interrupted_) answer_.fail(ErrorCode::cancelled, "the client was interrupted");
     check_progress();
     report_progress();
     const auto wait = std::min({kPollMax, std::max(idle_limit() / 4, std::chrono::milliseconds(1)),
@@ -251,7 +243,7 @@ std::uint64_t ClientTransfer::sent() const {
 std::chrono::milliseconds ClientTransfer::idle_limit() const {
   const auto usual = options_.idle_timeout;
   if (!request_.idle_timeout) return usual;
-  const bool peer_thinks = !answer_begun_ && sent() >= body_size_;
+  const bool peer_thinks = !answer_.begun() && sent() >= body_size_;
   return peer_thinks || request_.on_body ? *request_.idle_timeout : std::min(usual, *request_.idle_timeout);
 }
 
@@ -259,12 +251,12 @@ void ClientTransfer::check_progress() {
   const auto now = Clock::now();
   if (!connected_) {
     if (now - started_ > options_.connect_timeout) {
-      fail(ErrorCode::timeout,
-           "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
+      answer_.fail(ErrorCode::timeout,
+                   "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
     }
     return;
   }
-  const std::uint64_t mark = sent() + header_bytes_ + response_.body_bytes;
+  const std::uint64_t mark = sent() + answer_.header_bytes() + answer_.body_bytes();
   // Bytes that the system has taken are not yet with the peer: over a slow line their way is progress, too.
   int unacknowledged = 0;
   curl_socket_t socket = CURL_SOCKET_BAD;
@@ -276,7 +268,7 @@ void ClientTransfer::check_progress() {
   unacknowledged_ = unacknowledged;
   const auto limit = idle_limit();
   if (now - last_progress_ >= limit) {
-    fail(ErrorCode::timeout, "no byte came or went for " + std::to_string(limit.count()) + " ms");
+    answer_.fail(ErrorCode::timeout, "no byte came or went for " + std::to_string(limit.count()) + " ms");
   }
 }
 
@@ -285,7 +277,8 @@ void ClientTransfer::report_progress() {
   const auto now = Clock::now();
   if (now - reported_ < kReportInterval) return;
   reported_ = now;
-  if (!request_.progress(sent(), response_.body_bytes)) fail(ErrorCode::cancelled, "the caller ended it");
+  if (!request_.progress(sent(), answer_.body_bytes()))
+    answer_.fail(ErrorCode::cancelled, "the caller ended it");
 }
 
 template <typename Action>
@@ -334,104 +327,14 @@ int ClientTransfer::on_seek(void *self_pointer, curl_off_t offset, int origin) {
 std::size_t ClientTransfer::on_header(char *data, std::size_t size, std::size_t count, void *self) {
   auto *transfer = static_cast<ClientTransfer *>(self);
   const std::string_view line(data, size * count);
-  return transfer->guarded([&] { transfer->take_header(line); }) ? size * count : 0;
+  return transfer->guarded([&] { transfer->answer_.take_header(line); }) ? size * count : 0;
 }
 
 std::size_t ClientTransfer::on_write(char *data, std::size_t size, std::size_t count, void *self) {
   auto *transfer = static_cast<ClientTransfer *>(self);
   const std::string_view piece(data, size * count);
-  const bool taken = transfer->guarded([&] { transfer->take_body(piece); }) && !transfer->ended_by_caller_;
-  return taken ? size * count : 0;
-}
-
-void ClientTransfer::take_header(std::string_view line) {
-  header_bytes_ += line.size();
-  if (header_bytes_ > kAnswerHeaderBytesMax) {
-    fail(ErrorCode::protocol,
-         "the answer's header has more than " + std::to_string(kAnswerHeaderBytesMax) + " bytes");
-  }
-  if (head_done_) return;  // a trailer
-  while (line.ends_with('\n') || line.ends_with('\r')) line.remove_suffix(1);
-  if (line.starts_with("HTTP/")) {
-    answer_begun_ = false;
-    response_.headers.clear();
-    const auto space = line.find(' ');
-    const auto status =
-        space == std::string_view::npos ? std::nullopt : system::parse_u64(line.substr(space + 1, 3));
-    if (!status) fail(ErrorCode::protocol, "the answer's first line is not HTTP");
-    response_.status = static_cast<int>(*status);
-    answer_begun_ = response_.status >= 200;
-  } else if (line.empty()) {
-    if (answer_begun_) head_done();
-  } else if (const auto colon = line.find(':'); colon != std::string_view::npos) {
-    const std::string value(trimmed(line.substr(colon + 1)));
-    const auto [place, added] = response_.headers.emplace(std::string(line.substr(0, colon)), value);
-    if (!added) place->second += ", " + value;
-  }
-}
-
-void ClientTransfer::head_done() {
-  head_done_ = true;
-  to_file_ = request_.output_file && (response_.status == 200 || response_.status == 206);
-  if (to_file_ && response_.status == 206) check_partial_content();
-  const bool has_length = request_.method != "HEAD" && response_.status != 204 && response_.status != 304;
-  if (const auto found = response_.headers.find("Content-Length");
-      has_length && found != response_.headers.end()) {
-    content_length_ = system::parse_u64(found->second);
-  }
-}
-
-void ClientTransfer::check_partial_content() const {
-  const auto header = response_.headers.find("Content-Range");
-  const auto range = header == response_.headers.end() ? std::nullopt : parse_content_range(header->second);
-  if (!range) fail(ErrorCode::protocol, "a partial answer without a Content-Range that can be read");
-  std::uint64_t first = request_.output_offset;
-  if (const auto asked = request_.headers.find("Range"); first == 0 && asked != request_.headers.end()) {
-    const RangeRequest parsed = parse_range(asked->second, range->size.value_or(UINT64_MAX));
-    if (parsed.kind == RangeRequest::Kind::part) first = parsed.range.first;
-  }
-  if (range->range.first != first) {
-    fail(ErrorCode::protocol, "the partial answer starts at byte " + std::to_string(range->range.first) +
-                                  ", not at " + std::to_string(first));
-  }
-  const auto length = response_.headers.find("Content-Length");
-  if (length != response_.headers.end() &&
-      system::parse_u64(length->second) != range->range.last - range->range.first + 1) {
-    fail(ErrorCode::protocol, "the partial answer's Content-Range and Content-Length differ");
-  }
-}
-
-void ClientTransfer::take_body(std::string_view piece) {
-  if (!head_done_) fail(ErrorCode::protocol, "a body before the end of the header");
-  const bool streamed = request_.on_body && !to_file_ && response_.status / 100 == 2;
-  const std::uint64_t bytes_max = to_file_ ? request_.output_bytes_max : request_.response_bytes_max;
-  const std::uint64_t at_least = std::max(response_.body_bytes + piece.size(), content_length_.value_or(0));
-  if (!streamed && at_least > bytes_max) {
-    fail(ErrorCode::too_large, "the answer has at least " + std::to_string(at_least) + " bytes; at most " +
-                                   std::to_string(bytes_max) + " are taken");
-  }
-  response_.body_bytes += piece.size();
-  digest_.update(piece);
-  if (to_file_) {
-    if (!output_)
-      output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
-    output_->write(std::as_bytes(std::span(piece.data(), piece.size())));
-  } else if (streamed) {
-    ended_by_caller_ = !request_.on_body(piece);
-  } else {
-    response_.body.append(piece);
-  }
-}
-
-void ClientTransfer::check_length() const {
-  if (content_length_ && *content_length_ != response_.body_bytes) {
-    fail(ErrorCode::unavailable, "the answer was cut: " + std::to_string(response_.body_bytes) + " of " +
-                                     std::to_string(*content_length_) + " bytes came");
-  }
-}
-
-void ClientTransfer::fail(ErrorCode code, const std::string &what) const {
-  throw Error(code, request_.method + " " + shown_url(request_.url) + ": " + what);
+  const bool taken = transfer->guarded([&] { transfer->answer_.take_body(piece); });
+  return taken && !transfer->answer_.ended_by_caller() ? size * count : 0;
 }
 
 void ClientTransfer::fail(CURLcode code) const {
@@ -442,49 +345,50 @@ void ClientTransfer::fail(CURLcode code) const {
   const bool certificate_refused =
       says("alert") && (says("certificate") || says("unknown ca") || says("access denied"));
   if (certificate_refused) {
-    fail(ErrorCode::unauthorized,
-         std::string("TLS: the peer refused this side's certificate") +
-             (options_.certificate_file.empty() ? ": none was given; set certificate_file" : "") + " (" +
-             detail + ")");
+    answer_.fail(ErrorCode::unauthorized,
+                 std::string("TLS: the peer refused this side's certificate") +
+                     (options_.certificate_file.empty() ? ": none was given; set certificate_file" : "") +
+                     " (" + detail + ")");
   }
   switch (code) {
     case CURLE_OUT_OF_MEMORY:
       // cURL's word for a line that is longer than its own limit, too.
-      if (answer_begun_ && !head_done_) fail(ErrorCode::protocol, "the answer's header is too long");
+      if (answer_.begun() && !answer_.head_done())
+        answer_.fail(ErrorCode::protocol, "the answer's header is too long");
       throw std::bad_alloc();
     case CURLE_ABORTED_BY_CALLBACK:
     case CURLE_WRITE_ERROR:
     case CURLE_READ_ERROR:
-      if (interrupted_) fail(ErrorCode::cancelled, "the client was interrupted");
-      fail(ErrorCode::internal, detail);
+      if (interrupted_) answer_.fail(ErrorCode::cancelled, "the client was interrupted");
+      answer_.fail(ErrorCode::internal, detail);
     case CURLE_URL_MALFORMAT:
-      fail(ErrorCode::invalid_argument, "the URL is not well-formed");
+      answer_.fail(ErrorCode::invalid_argument, "the URL is not well-formed");
     case CURLE_OPERATION_TIMEDOUT:
-      fail(ErrorCode::timeout,
-           "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
+      answer_.fail(ErrorCode::timeout,
+                   "no connection within " + std::to_string(options_.connect_timeout.count()) + " ms");
     case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_WEIRD_SERVER_REPLY:
-      fail(ErrorCode::protocol, "the peer does not speak HTTP/1.1 (" + detail + ")");
+      answer_.fail(ErrorCode::protocol, "the peer does not speak HTTP/1.1 (" + detail + ")");
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_ISSUER_ERROR:
-      fail(ErrorCode::unauthorized, "TLS: the peer's certificate is not accepted (" + detail +
-                                        "); check the authority's file, and the name in the URL");
+      answer_.fail(ErrorCode::unauthorized, "TLS: the peer's certificate is not accepted (" + detail +
+                                                "); check the authority's file, and the name in the URL");
     case CURLE_SSL_CACERT_BADFILE:
-      fail(ErrorCode::unauthorized,
-           "TLS: the authority's file " + options_.ca_file.string() + " cannot be used (" + detail + ")");
+      answer_.fail(ErrorCode::unauthorized, "TLS: the authority's file " + options_.ca_file.string() +
+                                                " cannot be used (" + detail + ")");
     case CURLE_SSL_CERTPROBLEM:
-      fail(ErrorCode::unauthorized, "TLS: the certificate " + options_.certificate_file.string() +
-                                        " or its key cannot be used (" + detail + ")");
+      answer_.fail(ErrorCode::unauthorized, "TLS: the certificate " + options_.certificate_file.string() +
+                                                " or its key cannot be used (" + detail + ")");
     case CURLE_SSL_CONNECT_ERROR:
       if (says("wrong version number") || says("http request") || says("packet length")) {
-        fail(ErrorCode::protocol, "the peer does not speak TLS (" + detail + ")");
+        answer_.fail(ErrorCode::protocol, "the peer does not speak TLS (" + detail + ")");
       }
-      fail(says("alert") ? ErrorCode::protocol : ErrorCode::unavailable,
-           "TLS: no agreement (" + detail + ")");
+      answer_.fail(says("alert") ? ErrorCode::protocol : ErrorCode::unavailable,
+                   "TLS: no agreement (" + detail + ")");
     case CURLE_PARTIAL_FILE:
-      fail(ErrorCode::unavailable, "the answer was cut (" + detail + ")");
+      answer_.fail(ErrorCode::unavailable, "the answer was cut (" + detail + ")");
     default:
-      fail(ErrorCode::unavailable, detail);
+      answer_.fail(ErrorCode::unavailable, detail);
   }
 }
 

@@ -8,17 +8,14 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
+#include "http/answer_receiver.hpp"
 #include "http/curl_handles.hpp"
 #include "http/http_client.hpp"
-#include "http/output_file.hpp"
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
-#include "system/sha256.hpp"
 
 namespace parsyn::http {
 
@@ -58,13 +55,7 @@ class ClientTransfer {
   template <typename Action>
   bool guarded(Action action);
 
-  void take_header(std::string_view line);
-  void head_done();
-  void check_partial_content() const;
-  void take_body(std::string_view piece);
-  void check_length() const;
   [[noreturn]] void fail(CURLcode code) const;
-  [[noreturn]] void fail(ErrorCode code, const std::string &what) const;
 
   const HttpClientOptions &options_;
   const HttpClientRequest &request_;
@@ -78,14 +69,7 @@ class ClientTransfer {
   std::uint64_t body_size_ = 0;
   std::uint64_t body_at_ = 0;
 
-  HttpClientResponse response_;
-  bool answer_begun_ = false;
-  bool head_done_ = false;
-  std::uint64_t header_bytes_ = 0;
-  std::optional<std::uint64_t> content_length_;
-  bool to_file_ = false;
-  std::optional<OutputFile> output_;
-  system::Sha256 digest_;
+  AnswerReceiver answer_;
 
   bool connected_ = false;
   Clock::time_point started_;
@@ -93,7 +77,6 @@ class ClientTransfer {
   std::uint64_t progress_mark_ = 0;  // bytes either way at last_progress_
   int unacknowledged_ = 0;           // by the peer, at the last look
   Clock::time_point reported_;
-  bool ended_by_caller_ = false;  // on_body wanted no more
   std::exception_ptr failure_;
 };
 

@@ -32,6 +32,10 @@ CurlHandles::CurlHandles() {
 }
 
 CurlHandles::~CurlHandles() {
+  // However it is told to leave signals alone, cURL ignores SIGPIPE in the whole process while it closes a
+  // multi handle's connections, and then puts back what it found. Two at once would put back each other's.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
   curl_easy_cleanup(easy_);
   curl_multi_cleanup(multi_);
 }

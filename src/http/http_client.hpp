@@ -41,8 +41,9 @@ struct HttpClientRequest {
   std::string method = "GET";
   std::string url;
   Headers headers;
-  std::string body;                                ///< Sent unless body_file is set.
-  std::optional<std::filesystem::path> body_file;  ///< Streamed, from body_offset to its end.
+  std::string body;  ///< Sent unless body_file is set.
+  /// Streamed, from body_offset to its end, on a new connection.
+  std::optional<std::filesystem::path> body_file;
   std::uint64_t body_offset = 0;
   /// A successful answer's body (200, 206) is streamed here instead of into HttpClientResponse::body. From
   /// `output_offset` on: what the file holds before stays, what it holds behind is cut. With output_offset >

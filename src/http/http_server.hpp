@@ -93,7 +93,8 @@ struct BodyPlan {
   std::uint64_t bytes_max =
       limits::kHttpJsonBytesMax;  ///< 413 over it: before the body, or, chunked, when passed.
   /// Where the body is streamed, with its SHA-256 computed on the way; null: into HttpRequest::body. An Error
-  /// that the sink throws answers 507 (io) or 413 (too_large). A body cut short is never handed to `handle`.
+  /// that the sink throws answers 507 (io) or 413 (too_large). A body cut short is never handed to `handle`;
+  /// the sink gets all that came of it.
   std::shared_ptr<ByteSink> sink;
 };
 

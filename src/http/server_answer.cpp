@@ -273,7 +273,7 @@ void ServerConnection::close() {
   timer_.cancel();
   stream_.close();
   if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->finish();
-  release(std::exchange(sink_, nullptr));
+  cut_sink();
   release(std::exchange(source_, nullptr));
   core_->remove(shared_from_this());
 }

@@ -400,6 +400,7 @@ void ServerConnection::take_body(std::string_view bytes) {
     keep_alive_ = false;
     refuse(problem_response(parser_->refusal()->status, "protocol", parser_->refusal()->detail));
   } else if (request_.body_bytes > body_bytes_max_) {
+    piece_.clear();
     refuse(problem_response(413, "too_large",
                             "the body has more than " + std::to_string(body_bytes_max_) + " bytes"));
   } else {
@@ -454,19 +455,25 @@ void ServerConnection::write_to_sink() {
     } catch (...) {
       failure = problem_of_exception(*self->core_, name);
     }
-    boost::asio::post(self->executor_,
-                      [self, failure = std::move(failure), piece = std::move(piece)]() mutable {
-                        self->on_sink_written(std::move(failure), std::move(piece));
-                      });
+    boost::asio::post(self->executor_, [self, sink = std::move(sink), failure = std::move(failure),
+                                        piece = std::move(piece)]() mutable {
+      self->on_sink_written(std::move(sink), std::move(failure), std::move(piece));
+    });
   });
   if (!posted) close();
 }
 
-void ServerConnection::on_sink_written(std::optional<HttpResponse> failure, std::string buffer) {
+void ServerConnection::on_sink_written(std::shared_ptr<SinkState> sink, std::optional<HttpResponse> failure,
+                                       std::string buffer) {
+  if (sink != sink_) {
+    if (failure) sink->rest.clear();
+    finish_cut(std::move(sink));
+    return;
+  }
   sink_busy_ = false;
   spare_piece_ = std::move(buffer);
-  if (phase_ != Phase::body) return;
   if (failure) {
+    piece_.clear();
     refuse(*std::move(failure));
   } else {
     advance_body();
@@ -497,8 +504,26 @@ void ServerConnection::handle() {
 }
 
 void ServerConnection::refuse(HttpResponse response) {
-  if (auto sink = std::exchange(sink_, nullptr)) release(std::move(sink));
+  cut_sink();
   begin_answer(std::move(response));
+}
+
+void ServerConnection::cut_sink() {
+  auto sink = std::exchange(sink_, nullptr);
+  if (!sink) return;
+  sink->rest = std::exchange(piece_, {});
+  if (!std::exchange(sink_busy_, false)) finish_cut(std::move(sink));
+}
+
+void ServerConnection::finish_cut(std::shared_ptr<SinkState> sink) const {
+  core_->post(pool(), [sink = std::move(sink)] {
+    if (sink->rest.empty()) return;
+    try {
+      sink->sink->write(std::as_bytes(std::span(sink->rest.data(), sink->rest.size())));
+    } catch (...) {
+      // Nobody is there any more to be told.
+    }
+  });
 }
 
 std::shared_ptr<Exchange> ServerConnection::new_exchange() {

@@ -62,6 +62,7 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   struct SinkState {
     std::shared_ptr<ByteSink> sink;
     system::Sha256 digest;
+    std::string rest;  // of a body that was cut: what had come and was not written yet
   };
 
   struct Piece {
@@ -91,9 +92,13 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   /// Whether the body has come too slowly for too long.
   bool body_is_too_slow() const;
   void write_to_sink();
-  void on_sink_written(std::optional<HttpResponse> failure, std::string buffer);
+  void on_sink_written(std::shared_ptr<SinkState> sink, std::optional<HttpResponse> failure,
+                       std::string buffer);
   void handle();
   void refuse(HttpResponse response);
+  /// No more of the body comes: its sink gets what has come, and is released.
+  void cut_sink();
+  void finish_cut(std::shared_ptr<SinkState> sink) const;
 
   // Answering (server_answer.cpp)
   void begin_answer(HttpResponse response);

@@ -264,7 +264,10 @@ void open_checked(const Connection &connection, const std::string &file,
   expect(connection, "PRAGMA synchronous", "2", file);
   if (is_unclean) {
     // What was found in the -wal file may have been flushed never, or with a failure that ended the process:
-    // written and flushed anew, in the main file, before anybody relies on it.
+    // written and flushed anew, in the main file, before anybody relies on it. And in the -wal file before
+    // that: else the older batches that are on the disk there would come over the main file's newer pages,
+    // should the power fail before the -wal file is emptied.
+    connection.write_wal_again();
     connection.checkpoint();
     log(options, LogLevel::info, "journal.recovered",
         "the journal " + file + " had not been closed; it was checked, and is whole");

@@ -1,9 +1,16 @@
 #include "journal/sqlite_connection.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <vector>
 
 namespace parsyn::journal {
+namespace {
+
+constexpr int kCopyBytes = 1 << 20;
+
+}  // namespace
 
 std::string SqliteFailure::text() const {
   // SQLite forgets errno where the disk is full.
@@ -52,17 +59,38 @@ void Connection::checkpoint() const {
   check(::sqlite3_wal_checkpoint_v2(database_, "main", SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr));
 }
 
-void Connection::cut_wal(std::int64_t bytes) const {
-  errno = 0;
+sqlite3_file *Connection::wal() const {
   sqlite3_file *wal = nullptr;
   check(::sqlite3_file_control(database_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &wal));
-  // Not opened yet.
-  if (wal == nullptr || wal->pMethods == nullptr) return;
+  // Without methods it is not opened yet.
+  return wal == nullptr || wal->pMethods == nullptr ? nullptr : wal;
+}
+
+void Connection::write_wal_again() const {
+  errno = 0;
+  sqlite3_file *const file = wal();
+  if (file == nullptr) return;
+  sqlite3_int64 size = 0;
+  check(file->pMethods->xFileSize(file, &size));
+  std::vector<char> part(kCopyBytes);
+  for (sqlite3_int64 at = 0; at < size;) {
+    const auto bytes = static_cast<int>(std::min<sqlite3_int64>(size - at, kCopyBytes));
+    check(file->pMethods->xRead(file, part.data(), bytes, at));
+    check(file->pMethods->xWrite(file, part.data(), bytes, at));
+    at += bytes;
+  }
+  check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL));
+}
+
+void Connection::cut_wal(std::int64_t bytes) const {
+  errno = 0;
+  sqlite3_file *const file = wal();
+  if (file == nullptr) return;
   sqlite3_int64 now = 0;
-  check(wal->pMethods->xFileSize(wal, &now));
+  check(file->pMethods->xFileSize(file, &now));
   if (now <= bytes) return;
-  check(wal->pMethods->xTruncate(wal, bytes));
-  check(wal->pMethods->xSync(wal, SQLITE_SYNC_NORMAL));
+  check(file->pMethods->xTruncate(file, bytes));
+  check(file->pMethods->xSync(file, SQLITE_SYNC_NORMAL));
 }
 
 std::string Connection::ask(const char *sql) const {

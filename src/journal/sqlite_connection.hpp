@@ -40,12 +40,18 @@ class Connection {
   /// Moves all of the -wal file into the main file, flushed, and empties it. By hand: SQLite's automatic one
   /// swallows failures, and repeats a flush that has failed.
   void checkpoint() const;
+  /// Writes what is in the -wal file once more, where it is, and flushes it: after a flush that failed, the
+  /// system may show bytes that are not on the disk, and take them for flushed.
+  void write_wal_again() const;
   /// Cuts off what a failed commit has left in the -wal file behind its valid end, and flushes that.
   void cut_wal(std::int64_t bytes) const;
   /// Throws SqliteFailure.
   void check(int code) const;
 
  private:
+  /// Null: not opened yet.
+  sqlite3_file *wal() const;
+
   sqlite3 *database_ = nullptr;
 };
 

@@ -6,6 +6,7 @@
 #include "parsyn/http.hpp"
 #include "transport/event_streams.hpp"
 #include "transport/loopback.hpp"
+#include "transport/partial_uploads.hpp"
 #include "transport/routes.hpp"
 #include "transport/signed_url.hpp"
 
@@ -44,6 +45,7 @@ class CoordinatorServer::Impl {
  public:
   Impl(Coordinator &coordinator, const ServeOptions &options)
       : signer_(std::make_shared<const transport::UrlSigner>(options.url_lifetime)),
+        uploads_(coordinator.worker_service()),
         streams_(coordinator),
         server_(server_options(options), routes(coordinator, options)) {}
 
@@ -64,11 +66,12 @@ class CoordinatorServer::Impl {
     };
     append(transport::operator_routes(coordinator, streams_, options.operator_token));
     append(transport::worker_routes(coordinator.worker_service(), signer_));
-    append(transport::object_routes(coordinator.worker_service(), signer_));
+    append(transport::object_routes(coordinator.worker_service(), signer_, uploads_));
     return all;
   }
 
   std::shared_ptr<const transport::UrlSigner> signer_;
+  transport::PartialUploads uploads_;
   transport::EventStreams streams_;
   http::HttpServer server_;  // last: it ends before what its routes use
 };

@@ -1,6 +1,7 @@
 // The worker's side over HTTP(S): dials out only.
 #include <map>
 #include <mutex>
+#include <optional>
 #include <system_error>
 
 #include "http/http_client.hpp"
@@ -8,6 +9,7 @@
 #include "parsyn/http.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
+#include "system/text.hpp"
 #include "transport/client_options.hpp"
 #include "transport/loopback.hpp"
 #include "transport/make_http_transport.hpp"
@@ -28,6 +30,8 @@ http::HttpClientOptions goodbye_options(const HttpTransportOptions &options) {
   client.idle_timeout = kGoodbyeTimeout;
   return client;
 }
+
+constexpr char kContentSha256[] = "X-Content-SHA256";
 
 bool is_success(int status) { return status >= 200 && status < 300; }
 
@@ -114,17 +118,19 @@ class HttpTransport final : public Transport {
       throw Error(ErrorCode::too_large, "the update has " + std::to_string(bytes) + " bytes; at most " +
                                             std::to_string(slot.bytes_max) + " are taken");
     }
-    const auto perform = [&](const std::string &url) {
-      http::HttpClientRequest request;
-      request.method = "PUT";
-      request.url = absolute(url);
-      request.headers["Content-Type"] = "application/octet-stream";
-      request.body_file = file;
-      if (progress)
-        request.progress = [&](std::uint64_t sent, std::uint64_t) { return progress(sent, bytes); };
-      return client_->perform(request);
-    };
-    with_fresh_url({.lease = lease(), .key = slot.key, .write = true}, slot.url, perform);
+    // Only the coordinator's own URLs know parts of an object; a presigned one of a store takes it whole.
+    const bool resumable = slot.url.starts_with('/');
+    std::error_code unknown;
+    const Unfinished upload{slot.key, bytes, std::filesystem::last_write_time(file, unknown)};
+    const Update update{slot, file, bytes, progress};
+    try {
+      if (!resumable || !is_unfinished(upload) || !go_on(update)) send_from(0, update);
+    } catch (const Error &error) {
+      const bool again = error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout;
+      set_unfinished(resumable && again ? std::optional(upload) : std::nullopt);
+      throw;
+    }
+    set_unfinished(std::nullopt);
   }
 
   void interrupt() override { client_->interrupt(); }
@@ -133,6 +139,95 @@ class HttpTransport final : public Transport {
   std::uint64_t lease() const {
     const std::lock_guard lock(mutex_);
     return lease_;
+  }
+
+  /// An upload that broke off: of this file, as it was then.
+  struct Unfinished {
+    std::string key;
+    std::uint64_t bytes = 0;
+    std::filesystem::file_time_type written;
+    bool operator==(const Unfinished &) const = default;
+  };
+  bool is_unfinished(const Unfinished &upload) const {
+    const std::lock_guard lock(mutex_);
+    return unfinished_ == upload;
+  }
+  void set_unfinished(std::optional<Unfinished> upload) {
+    const std::lock_guard lock(mutex_);
+    unfinished_ = std::move(upload);
+  }
+
+  /// What upload() was called with.
+  struct Update {
+    const UploadSlot &slot;
+    const std::filesystem::path &file;
+    const std::uint64_t bytes;
+    const TransferProgress &progress;
+  };
+
+  /// Asks how much of the update is there, and sends the rest. False when that is nothing.
+  bool go_on(const Update &update) {
+    const std::uint64_t bytes = update.bytes;
+    const http::HttpClientResponse answer = put(update.slot, [&](http::HttpClientRequest &request) {
+      request.headers["Content-Range"] = "bytes */" + std::to_string(bytes);
+    });
+    if (answer.headers.contains(kContentSha256)) {  // all of it, and only the answer was lost
+      check_stored(update, answer);
+      if (update.progress) update.progress(bytes, bytes);
+      return true;
+    }
+    const auto offset = answer.headers.find(transport::kUploadOffset);
+    const auto there = offset == answer.headers.end() ? std::nullopt : system::parse_u64(offset->second);
+    if (!there || *there == 0 || *there >= bytes) return false;
+    try {
+      send_from(*there, update);
+    } catch (const Error &error) {
+      // Another request has moved the offset, or the coordinator has been restarted: it is asked again.
+      if (error.code() != ErrorCode::conflict) throw;
+      throw Error(ErrorCode::unavailable, error.message(), error.faults());
+    }
+    return true;
+  }
+
+  void send_from(std::uint64_t offset, const Update &update) {
+    check_stored(update, put(update.slot, [&](http::HttpClientRequest &request) {
+                   request.headers["Content-Type"] = "application/octet-stream";
+                   request.body_file = update.file;
+                   request.body_offset = offset;
+                   if (offset > 0) {
+                     request.headers["Content-Range"] = "bytes " + std::to_string(offset) + "-" +
+                                                        std::to_string(update.bytes - 1) + "/" +
+                                                        std::to_string(update.bytes);
+                   }
+                   if (update.progress) {
+                     request.progress = [&update, offset](std::uint64_t sent, std::uint64_t) {
+                       return update.progress(offset + sent, update.bytes);
+                     };
+                   }
+                 }));
+  }
+
+  template <typename Fill>
+  http::HttpClientResponse put(const UploadSlot &slot, const Fill &fill) {
+    return with_fresh_url({.lease = lease(), .key = slot.key, .write = true}, slot.url,
+                          [&](const std::string &url) {
+                            http::HttpClientRequest request;
+                            request.method = "PUT";
+                            request.url = absolute(url);
+                            fill(request);
+                            return client_->perform(request);
+                          });
+  }
+
+  /// The parts may be of two files, and what lies between may have changed them.
+  static void check_stored(const Update &update, const http::HttpClientResponse &answer) {
+    const auto stored = answer.headers.find(kContentSha256);
+    if (stored == answer.headers.end()) return;
+    const std::string sha256 = system::sha256_hex(system::FileSource(update.file));
+    if (stored->second != sha256) {
+      throw Error(ErrorCode::corrupt_data, "the update is stored as " + update.slot.key + " with SHA-256 " +
+                                               stored->second + "; the file has " + sha256);
+    }
   }
 
   std::string absolute(const std::string &url) const { return url.starts_with('/') ? base_ + url : url; }
@@ -163,22 +258,32 @@ class HttpTransport final : public Transport {
   /// A URL lives shorter than the work between its making and its use may take: an expired one is renewed,
   /// once.
   template <typename Perform>
-  void with_fresh_url(const wire::UrlRequest &renewal, const std::string &url, const Perform &perform) {
+  http::HttpClientResponse with_fresh_url(const wire::UrlRequest &renewal, const std::string &url,
+                                          const Perform &perform) {
+    const auto failure_of = [](const http::HttpClientResponse &response) {
+      const Error error = wire::error_from_problem(response.status, response.body);
+      if (error.code() != ErrorCode::io) return error;
+      // The coordinator's disk, not this worker's: the task has not failed, the object can be sent anew.
+      return Error(ErrorCode::unavailable, error.message(), error.faults());
+    };
     http::HttpClientResponse response = perform(url);
-    if (is_success(response.status)) return;
-    const Error error = wire::error_from_problem(response.status, response.body);
+    if (is_success(response.status)) return response;
+    const Error error = failure_of(response);
     const bool expired = !error.faults().empty() && error.faults().front().code == transport::kUrlExpired;
     if (!expired) throw error;
-    expect_success(perform(wire::decode_url_answer(post(transport::kUrlPath, wire::encode(renewal))).url));
+    response = perform(wire::decode_url_answer(post(transport::kUrlPath, wire::encode(renewal))).url);
+    if (!is_success(response.status)) throw failure_of(response);
+    return response;
   }
 
   const std::string base_;
   const std::string token_;
   const std::unique_ptr<http::Requester> client_;
-  const std::unique_ptr<http::Requester>
-      goodbye_;  // not interrupted: a clean goodbye is said after interrupt()
+  // Not interrupted: a clean goodbye is said after interrupt().
+  const std::unique_ptr<http::Requester> goodbye_;
   mutable std::mutex mutex_;
-  std::uint64_t lease_ = 0;
+  std::uint64_t lease_ = 0;               // guarded by mutex_
+  std::optional<Unfinished> unfinished_;  // guarded by mutex_; one, as a worker uploads one update at a time
 };
 
 }  // namespace

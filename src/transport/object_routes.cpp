@@ -1,6 +1,8 @@
 // The coordinator's own objects behind signed URLs: what presigned URLs are for S3.
+#include "http/byte_range.hpp"
 #include "parsyn/error.hpp"
 #include "system/text.hpp"
+#include "transport/partial_uploads.hpp"
 #include "transport/paths.hpp"
 #include "transport/routes.hpp"
 #include "wire/resource_json.hpp"
@@ -16,9 +18,63 @@ std::uint64_t writable_bytes(WorkerService &service, Id worker, const std::strin
   return bytes;
 }
 
+void set_offset(HttpResponse &response, std::uint64_t offset) {
+  response.headers[kUploadOffset] = std::to_string(offset);
+}
+
+/// What an upload has come to: the stored object, or how far it is.
+HttpResponse answer_of(const PartialUploads::Standing &standing) {
+  HttpResponse response;
+  if (standing.object) {
+    response = json_response(200, wire::object_json(*standing.object));
+    response.headers["ETag"] = standing.object->etag;
+    response.headers["X-Content-SHA256"] = standing.object->sha256;
+  } else {
+    response.status = 204;
+  }
+  set_offset(response, standing.offset);
+  return response;
+}
+
+/// Without a Content-Range: the whole object. "bytes A-B/TOTAL": a part of it. "bytes */TOTAL": a question,
+/// without a body and a sink.
+BodyPlan plan_of_put(PartialUploads &uploads, Id worker, const HttpRequest &request,
+                     std::uint64_t bytes_max) {
+  const std::string &key = request.parameters.at(0);
+  const std::string header = request.header("Content-Range");
+  const auto part = http::parse_content_range(header);
+  const auto total = part ? part->size : http::parse_unsatisfied_range(header);
+  if (!header.empty() && !total) {
+    throw Error(ErrorCode::invalid_argument, "the Content-Range cannot be read",
+                {{"Content-Range", "format", "must be like 'bytes 5-9/10', or 'bytes */10'"}});
+  }
+  if (total > bytes_max) {
+    throw Error(ErrorCode::too_large, "the object has " + std::to_string(*total) + " bytes; at most " +
+                                          std::to_string(bytes_max) + " are taken");
+  }
+  BodyPlan plan;
+  plan.bytes_max = part ? part->range.last - part->range.first + 1 : total ? 0 : bytes_max;
+  if (part) {
+    plan.sink = uploads.go_on(worker, key, part->range, *total);
+    if (!plan.sink) {
+      const std::uint64_t offset = uploads.standing(key, *total).offset;
+      plan.refuse = http::problem_response(
+          Error(ErrorCode::conflict, "the part begins at byte " + std::to_string(part->range.first) +
+                                         "; the upload goes on at byte " + std::to_string(offset)));
+      set_offset(*plan.refuse, offset);
+    }
+  } else if (!total) {
+    const auto bytes = system::parse_u64(request.header("Content-Length"));
+    // Over it, the server refuses the body: what there is stays.
+    if (bytes.value_or(0) <= bytes_max) plan.sink = uploads.begin(worker, key, bytes);
+  }
+  return plan;
+}
+
 }  // namespace
 
-std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer) {
+std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer,
+                                 PartialUploads &uploads) {
   const std::string pattern = std::string(kObjectsPath) + "{key...}";
   Route get{"GET", pattern,
             [&service, signer](HttpRequest &request) {
@@ -39,27 +95,19 @@ std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const U
               respond.send(std::move(response));
             }};
   Route put{"PUT", pattern,
-            [&service, signer](HttpRequest &request) {
-              BodyPlan plan;
+            [&service, signer, &uploads](HttpRequest &request) {
               const std::string &key = request.parameters.at(0);
-              plan.bytes_max = writable_bytes(service, signer->verify("PUT", key, request.query), key);
-              if (!request.header("Content-Range").empty()) {
-                throw Error(ErrorCode::invalid_argument,
-                            "an object is put as a whole: send it without Content-Range",
-                            {{"Content-Range", "unsupported", "must not be there"}});
-              }
-              plan.sink = std::shared_ptr<ByteSink>(service.objects().create(key));
-              return plan;
+              const Id worker = signer->verify("PUT", key, request.query);
+              return plan_of_put(uploads, worker, request, writable_bytes(service, worker, key));
             },
-            [&service](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
+            [&service, &uploads](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
+              const std::string &key = request.parameters.at(0);
               // The URL was verified before the body came, which may have taken longer than it lives.
-              writable_bytes(service, system::parse_u64(request.query.at("worker")).value(),
-                             request.parameters.at(0));
-              const ObjectInfo object = static_cast<ObjectWriter &>(*sink).commit();
-              HttpResponse response = json_response(200, wire::object_json(object));
-              response.headers["ETag"] = object.etag;
-              response.headers["X-Content-SHA256"] = object.sha256;
-              respond.send(std::move(response));
+              writable_bytes(service, system::parse_u64(request.query.at("worker")).value(), key);
+              respond.send(answer_of(
+                  sink ? uploads.finish(key, *sink)
+                       : uploads.standing(
+                             key, http::parse_unsatisfied_range(request.header("Content-Range")).value())));
             }};
   return {std::move(get), std::move(put)};
 }

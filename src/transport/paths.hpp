@@ -10,6 +10,9 @@ inline constexpr char kHeartbeatPath[] = "/api/v1/worker/heartbeat";
 inline constexpr char kUrlPath[] = "/api/v1/worker/url";
 inline constexpr char kObjectsPath[] = "/api/v1/objects/";
 
+/// The header that says how many bytes of an upload are there.
+inline constexpr char kUploadOffset[] = "Upload-Offset";
+
 /// The fault code of a signed URL that must be asked for again.
 inline constexpr char kUrlExpired[] = "url_expired";
 

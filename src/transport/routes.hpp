@@ -8,6 +8,7 @@
 #include "http/http_server.hpp"
 #include "parsyn/coordinator.hpp"
 #include "transport/event_streams.hpp"
+#include "transport/partial_uploads.hpp"
 #include "transport/signed_url.hpp"
 
 namespace parsyn::transport {
@@ -18,8 +19,8 @@ using http::HttpResponse;
 using http::Responder;
 using http::Route;
 
-// The coordinator outlives the server; a signer is shared, because a parked poll may be answered after the
-// server has gone.
+// The coordinator and its partial uploads outlive the server; a signer is shared, because a parked poll may
+// be answered after the server has gone.
 
 /// /healthz: the process answers. /readyz: it can change something, else 503 with Coordinator::failure().
 /// Open.
@@ -31,7 +32,8 @@ std::vector<Route> operator_routes(Coordinator &coordinator, EventStreams &strea
 /// operator or a transfer waits for holds up a heartbeat.
 std::vector<Route> worker_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
 /// /api/v1/objects: by signed URL.
-std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer);
+std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const UrlSigner> signer,
+                                 PartialUploads &uploads);
 
 /// The token of "Authorization: Bearer TOKEN". Throws Error(unauthorized) when there is none.
 std::string bearer_token(const HttpRequest &request);

@@ -233,6 +233,7 @@ void fields(Archive &archive, core::SeatSnapshot &value) {
   archive("contributed_last", value.contributed_last);
   archive("attempt", value.attempt);
   archive("part", value.part);
+  archive("accepted", value.accepted);
   archive("report", value.report);
 }
 

@@ -78,7 +78,11 @@ TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board)
     : options_(std::move(options)),
       board_(board),
       objects_(options_.cache / "objects", options_.cache_bytes_max, options_.download) {
-  system::make_folders(options_.cache / "updates");
+  const std::filesystem::path updates = options_.cache / "updates";
+  // What a process before this one was killed over: its task is done anew.
+  std::error_code ignored;
+  std::filesystem::remove_all(updates, ignored);
+  system::make_folders(updates);
 }
 
 TaskRunner::~TaskRunner() = default;

@@ -376,3 +376,26 @@ TEST_CASE("fault 135: a broken pipe does not end a host with the default SIGPIPE
   sigpending(&pending);
   CHECK(sigismember(&pending, SIGPIPE) == 0);
 }
+
+TEST_CASE("fault 135: clients that end at the same time leave the host's SIGPIPE as it was") {
+  struct sigaction before {};
+  REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
+  for (int trial = 0; trial < 20; ++trial) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([] {
+        for (int client = 0; client < 20; ++client) {
+          try {
+            HttpClient().perform(get("http://127.0.0.1:1/"));
+          } catch (const Error &) {
+            // Nobody listens there.
+          }
+        }
+      });
+    }
+    for (std::thread &thread : threads) thread.join();
+  }
+  struct sigaction after {};
+  ::sigaction(SIGPIPE, nullptr, &after);
+  CHECK(after.sa_handler == before.sa_handler);
+}

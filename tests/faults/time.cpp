@@ -283,7 +283,7 @@ TEST_CASE("fault 39: a slow upload holds up neither its round nor the next job")
   ManualWorker b = served.join();
   ManualWorker slow = served.join();
   JobConfig config = served.small.config(2, 3);
-  config.distributed->aggregation_timeout = 1;
+  config.distributed->aggregation_timeout = 3;
   const Id job = served.small.coordinator->submit(config).id;
   const Task task_a = a.task();
   const Task task_b = b.task();
@@ -303,8 +303,8 @@ TEST_CASE("fault 39: a slow upload holds up neither its round nor the next job")
   CHECK(status.state == JobState::completed);
   CHECK(served.small.value(job) == 2.0F);
   CHECK(status.rounds.at(0).contributions.at(2).state == "lost");
-  CHECK(status.rounds.at(0).seconds >= 1);
-  CHECK(status.rounds.at(0).seconds < 3 * kSlowness);
+  CHECK(status.rounds.at(0).seconds >= 3);
+  CHECK(status.rounds.at(0).seconds < 5 * kSlowness);
 
   config = served.small.config(2, 2);
   config.worker_selection.mode = SelectionMode::own;
@@ -320,10 +320,10 @@ TEST_CASE("fault 39: a slow upload holds up neither its round nor the next job")
 
 TEST_CASE("fault 42: a round that fails by its deadline ends the job at once, and for ever") {
   const bool lease_ends_first = GENERATE(true, false);
-  SmallJob small(constant(7), 12, leases_of(lease_ends_first ? milliseconds(500) : seconds(60)));
+  SmallJob small(constant(7), 12, leases_of(lease_ends_first ? milliseconds(1000) : seconds(60)));
   std::vector<ManualWorker> workers = small.join(2);
   JobConfig config = small.config(2, 2, 3);
-  config.distributed->aggregation_timeout = 1;
+  config.distributed->aggregation_timeout = 2;
   const Stopwatch watch;
   const Id job = small.coordinator->submit(config).id;
   const Task unplugged = workers[1].task();
@@ -331,8 +331,8 @@ TEST_CASE("fault 42: a round that fails by its deadline ends the job at once, an
   CHECK(workers[0].train(workers[0].task(), constant(1)).accepted);
   const JobStatus status = ended_with_heartbeats(small, job, {&workers[0]});
   CHECK(status.state == JobState::failed);
-  CHECK(watch.elapsed() >= seconds(1));
-  CHECK(watch.elapsed() < kSlowness * seconds(3));
+  CHECK(watch.elapsed() >= milliseconds(1990));  // both clocks are cut to milliseconds
+  CHECK(watch.elapsed() < kSlowness * seconds(4));
   CHECK(small.value(job) == 7.0F);
   // Whatever comes now changes nothing.
   const ReportReceipt receipt = workers[1].transport().report(late);
@@ -396,20 +396,6 @@ TEST_CASE("fault 47: training outlives leases and URLs by far; the only deadline
   CHECK(record.contributions.size() == count);
   for (const Contribution &contribution : record.contributions) CHECK(contribution.state == "valid");
   CHECK(factory->rounds_trained == static_cast<int>(count));
-}
-
-TEST_CASE("fault 54: a deadline is a duration on the clock that the caller gives, and no other is asked") {
-  // A second on the monotonic clock, whatever the wall clock did meanwhile; tests/unit/coordinator sets the
-  // wall clock of a whole coordinator.
-  Round round({.number = 1, .min_workers = 1, .max_workers = 2, .timeout = seconds(5)});
-  const Time opened = std::chrono::hours(1000);
-  round.step(RoundOpened{.cohort = {{1, 1}, {2, 2}}, .standby = {}}, opened);
-  CHECK(round.step(TimePassed{}, opened + seconds(1)).wake_at == opened + seconds(5));
-  CHECK(round.state() == Round::State::open);
-  round.step(TimePassed{}, opened + milliseconds(4999));
-  CHECK(round.state() == Round::State::open);
-  round.step(TimePassed{}, opened + seconds(5));
-  CHECK(round.state() == Round::State::failed);
 }
 
 TEST_CASE("fault 143: what a worker downloads is what its task names, or is refused") {

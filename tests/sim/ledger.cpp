@@ -139,14 +139,18 @@ void Ledger::journal_opened(const Journal &journal, const Moment &moment) {
     if (!view.clock || is_terminal(view.state.job.state)) continue;
     const wire::StoredClock &clock = *view.clock;
     if (clock.boot_id == moment.boot) continue;
-    if (died_ && clock.deadline && !rules_.may_stall && died_->boot == clock.boot_id &&
-        died_->now - clock.written > limits::kClockInterval + 2 * rules_.commit_pause_max + Time(100)) {
-      fail("of the deadline of " + job_text(id) + " " + ms_text(died_->now - clock.written) + " are lost");
+    // Of the time in which it ran, no more than this may go uncounted.
+    const bool is_kept = died_ && clock.boot_id == died_->boot;
+    const Time since = is_kept ? std::max(clock.written, run_before_.now) : run_before_.now;
+    const Time uncounted_max = limits::kClockInterval + 2 * rules_.commit_pause_max + Time(100);
+    if (died_ && died_->boot == run_before_.boot && clock.deadline && !rules_.may_stall &&
+        died_->now - since > uncounted_max) {
+      fail("of the deadline of " + job_text(id) + " " + ms_text(died_->now - since) + " are lost");
     }
     // What remained when it was last written goes on from now.
     auto attempt = view.attempts.find(view.state.job.attempt);
-    if (attempt != view.attempts.end() && attempt->second.deadline)
-      attempt->second.deadline = *attempt->second.deadline - clock.written + moment.now;
+    if (attempt != view.attempts.end() && attempt->second.deadline && clock.deadline)
+      attempt->second.deadline = *clock.deadline - clock.written + moment.now;
   }
 }
 

@@ -48,6 +48,7 @@ class Ledger {
   void batch_ends(Outcome outcome);
   /// What is there after a start must be what was committed, with or without the batch that was under way.
   void journal_opened(const Journal &journal, const Moment &moment);
+  void coordinator_started(const Moment &moment) { run_before_ = std::exchange(run_, moment); }
   void coordinator_died(const Moment &moment) { died_ = moment; }
 
   // The store.
@@ -120,6 +121,8 @@ class Ledger {
   Moment in_flight_moment_;
   std::vector<JournalWrite> refused_;  ///< The batch that was not kept, which is tried again.
   Moment refused_moment_;
+  Moment run_;         ///< When this process of the coordinator started,
+  Moment run_before_;  ///< and the one before it.
   std::optional<Moment> died_;
   std::map<Id, JobView> jobs_;
   std::map<std::string, Id> job_by_key_;

@@ -5,6 +5,7 @@
 #include "parsyn/error.hpp"
 #include "parsyn/safetensors.hpp"
 #include "sim/ledger.hpp"
+#include "system/sha256.hpp"
 
 namespace parsyn::sim {
 namespace {
@@ -233,8 +234,12 @@ void Ledger::store_opened(const ObjectStore &store) {
   collect_keys(required, allowed, open_folders);
   for (const auto &[key, sha256] : required) {
     try {
-      const ObjectInfo info = store.stat(key);
-      if (!sha256.empty() && info.sha256 != sha256) fail("object " + key + " is not what the journal says");
+      // Not stat(), which flushes: the one who watches changes nothing.
+      const auto source = store.open(key);
+      std::string bytes(source->size(), '\0');
+      source->read_at(0, std::as_writable_bytes(std::span(bytes.data(), bytes.size())));
+      if (!sha256.empty() && system::sha256_hex(bytes) != sha256)
+        fail("object " + key + " is not what the journal says");
     } catch (const Error &error) {
       fail("object " + key + ", which the journal names: " + error.message());
     }

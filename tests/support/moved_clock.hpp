@@ -1,4 +1,4 @@
-// The real machine with a clock that a test moves, and boots that it counts.
+// The real machine with clocks that a test moves, and boots that it counts.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,12 @@ namespace parsyn::test {
 class MovedClock final : public system::Runtime {
  public:
   void move(Time by) { moved_ += by.count(); }
+  /// As whoever sets the machine's clock does, forward or back.
+  void set_wall(Time by) { wall_moved_ += by.count(); }
   void reboot() { ++boots_; }
 
   Time now() const override { return system::system_runtime().now() + Time(moved_); }
-  std::int64_t wall_ms() const override { return system::system_runtime().wall_ms(); }
+  std::int64_t wall_ms() const override { return system::system_runtime().wall_ms() + wall_moved_; }
   std::string boot_id() const override { return "boot-" + std::to_string(boots_); }
   std::string random_hex(std::size_t bytes) override { return system::system_runtime().random_hex(bytes); }
   std::uint64_t random_u64() override { return system::system_runtime().random_u64(); }
@@ -25,6 +27,7 @@ class MovedClock final : public system::Runtime {
 
  private:
   std::atomic<std::int64_t> moved_{0};
+  std::atomic<std::int64_t> wall_moved_{0};
   std::atomic<int> boots_{1};
 };
 

@@ -9,7 +9,10 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/errors.hpp"
+#include "support/raw_socket.hpp"
 #include "support/small_job.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace parsyn;
 using namespace parsyn::test;
@@ -76,7 +79,7 @@ class Served {
 
 }  // namespace
 
-TEST_CASE("a part of an object is refused instead of being stored as the whole") {
+TEST_CASE("a part of an object is not stored as the whole") {
   Served served;
   http::HttpClient client;
   http::HttpClientRequest request;
@@ -84,9 +87,29 @@ TEST_CASE("a part of an object is refused instead of being stored as the whole")
   request.url = served.url() + served.task.upload->url;
   request.body = "half";
   request.headers["Content-Range"] = "bytes 0-3/8";
-  CHECK(client.perform(request).status == 400);
+  CHECK(client.perform(request).status == 204);
+  CHECK(error_of([&] { served.small.coordinator->store().stat(served.task.upload->key); }).code() ==
+        ErrorCode::not_found);
   request.headers.erase("Content-Range");
   CHECK(client.perform(request).status == 200);
+}
+
+TEST_CASE("an upload that arrives as something else is corrupt, before it is reported") {
+  const std::string arrived(64, 'a');
+  RawServer changes([&](RawConnection &connection) {
+    connection.receive_until("half");
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Content-SHA256: " + arrived + "\r\n\r\n{}");
+  });
+  HttpTransportOptions options;
+  options.url = changes.url("");
+  options.token = "token";
+  const auto transport = make_http_transport(options);
+  const TemporaryFolder folder;
+  const Error error = error_of([&] {
+    transport->upload({"jobs/1/a", 100, "/put"}, folder.file("a", "half"), {});
+  });
+  CHECK(error.code() == ErrorCode::corrupt_data);
+  CHECK(mentions(error, arrived));
 }
 
 TEST_CASE("a transfer from a disk that stands still does not hold up heartbeats and polls") {

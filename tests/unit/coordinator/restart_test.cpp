@@ -400,3 +400,25 @@ TEST_CASE("a worker that is live but does no step is reported as stalled, once, 
   CHECK(workers[0].train(task, constant(2)).accepted);
   CHECK(run.coordinator->wait(job, std::chrono::seconds(10)).state == JobState::completed);
 }
+
+TEST_CASE("a report whose answer was lost is a repeat, even when its round or its job has ended since") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 2), {}).id;
+  const Report first = workers[0].upload(workers[0].task(), constant(1));
+  CHECK(workers[0].transport().report(first).accepted);
+  CHECK(eventually([&] { return run.coordinator->job(job).round == 2; }));
+  const bool restarts = GENERATE(false, true);
+  if (restarts) run.restart(workers);
+  CHECK(workers[0].transport().report(first).duplicate);
+  const Report second = workers[0].upload(workers[0].task(), constant(2));
+  CHECK(workers[0].transport().report(second).accepted);
+  const JobStatus ended = run.coordinator->wait(job, std::chrono::seconds(10));
+  CHECK(ended.state == JobState::completed);
+  if (restarts) run.restart(workers);
+  CHECK(workers[0].transport().report(second).duplicate);
+  Report other = second;
+  other.sha256 = first.sha256;
+  CHECK(workers[0].transport().report(other).code == "job_ended");
+  CHECK(run.coordinator->job(job).rounds.size() == 2);
+}

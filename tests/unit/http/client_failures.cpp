@@ -41,7 +41,9 @@ Error error_of_answer(const std::string &answer, HttpClientRequest request = {})
 TEST_CASE("answers that are not HTTP, or not whole, are errors with their code") {
   CHECK(error_of_answer("").code() == ErrorCode::unavailable);
   CHECK(error_of_answer("220 smtp ready\r\n").code() == ErrorCode::protocol);
-  CHECK(error_of_answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n").code() != ErrorCode::internal);
+  CHECK(error_of_answer("HTTP/1.1 2").code() == ErrorCode::unavailable);
+  CHECK(error_of_answer("HTTP/1.1 200 OK\r\nContent-Le").code() == ErrorCode::unavailable);
+  CHECK(error_of_answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n").code() == ErrorCode::unavailable);
   CHECK(error_of_answer("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc").code() == ErrorCode::unavailable);
   CHECK(error_of_answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n").code() ==
         ErrorCode::unavailable);

@@ -240,6 +240,47 @@ TEST_CASE("time that a slow sink takes is not counted as the peer's") {
   CHECK(client.perform(put(server.url() + "/slow", std::string(512 << 10, 'x'))).body == "524288");
 }
 
+TEST_CASE("the sink of a body that is cut gets all that came of it, in its order") {
+  class KeptSink final : public ByteSink {
+   public:
+    KeptSink(Mailbox<std::string> &kept, Event &begun, Event &moves)
+        : kept_(kept), begun_(begun), moves_(moves) {}
+    ~KeptSink() override { kept_.put(bytes_); }
+    void write(std::span<const std::byte> bytes) override {
+      begun_.happen();
+      moves_.wait();
+      bytes_.append(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    }
+
+   private:
+    Mailbox<std::string> &kept_;
+    Event &begun_;
+    Event &moves_;
+    std::string bytes_;
+  };
+  Mailbox<std::string> kept;
+  Event begun;
+  Event moves;
+  HttpServer server({}, {{"PUT", "/kept",
+                          [&](HttpRequest &) {
+                            BodyPlan plan;
+                            plan.sink = std::make_shared<KeptSink>(kept, begun, moves);
+                            return plan;
+                          },
+                          [](HttpRequest, std::shared_ptr<ByteSink>, Responder) { FAIL_CHECK("handled"); }}});
+  // Less than the sink gets at a time; or more, while the sink is still at the first piece.
+  const std::string came = pattern_bytes(GENERATE(3, 100'000));
+  RawConnection connection(server.port());
+  connection.send("PUT /kept HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + came);
+  if (came.size() > 3) CHECK(begun.wait());
+  connection.finish_sending();
+  CHECK(connection.ends(milliseconds(5000)));
+  moves.happen();
+  const auto all = kept.wait();
+  REQUIRE(all.size() == 1);
+  CHECK(all.front() == came);
+}
+
 TEST_CASE("a client that sends all of a refused body before it reads gets its 413") {
   HttpServer server({}, {sized_route(1000)});
   const std::string body = pattern_bytes(4 << 20);

@@ -51,6 +51,16 @@ TEST_CASE("a Content-Range is read whole or not at all") {
   }
 }
 
+TEST_CASE("a Content-Range without a range is read whole or not at all") {
+  CHECK(parse_unsatisfied_range("bytes */10") == 10U);
+  CHECK(parse_unsatisfied_range(" Bytes  */0") == 0U);
+  for (const char *bad : {"", "bytes", "bytes *", "bytes */", "bytes */*", "bytes 5-9/10", "bytes */-1",
+                          "items */10", "bytes */x", "bytes */99999999999999999999"}) {
+    INFO(bad);
+    CHECK_FALSE(parse_unsatisfied_range(bad));
+  }
+}
+
 TEST_CASE("a target is decoded once, and its traps are refused") {
   const auto target = parse_request_target("/a%20b/%252e?x=1&y=a%26b+c&empty=&bare");
   CHECK(target.path == "/a b/%2e");

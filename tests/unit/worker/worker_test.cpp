@@ -1,5 +1,6 @@
 #include <atomic>
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -147,6 +148,19 @@ TEST_CASE("a worker's cache stays within its bound over many jobs") {
     bytes += entry.file_size();
   CHECK(bytes > 0);
   CHECK(bytes <= 2000);
+}
+
+TEST_CASE("an upload that a killed process has left in the cache is removed at the next start") {
+  SmallJob small;
+  TemporaryFolder cache;
+  std::filesystem::create_directories(cache.path() / "updates");
+  const auto left = cache.path() / "updates" / "7.safetensors";
+  std::ofstream(left) << "half a file";
+  WorkerOptions options = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+  options.cache = cache.path();
+  Worker worker(std::move(options));
+  CHECK(small.ended(small.coordinator->submit(small.config(1, 1)).id).state == JobState::completed);
+  CHECK(!std::filesystem::exists(left));
 }
 
 TEST_CASE("fault 128, 140: losses that are not finite stop nothing and arrive as they are") {
