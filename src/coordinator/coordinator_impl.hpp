@@ -181,6 +181,14 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   /// For work on pool_ that the coordinator's own disk or memory has stopped: whether it will be tried again.
   bool retry_later(Id job, const std::string &what, const std::string &why, Time first_tried, unsigned tries,
                    std::function<void()> work);
+  struct Division {
+    Id job = 0;
+    Id dataset = 0;
+    std::uint32_t count = 0;
+    PartitioningConfig config;
+    std::uint64_t seed = 0;
+  };
+  void divide(const Division &division, Time first_tried, unsigned tries);
   void check_update(Id job, core::UpdateVerdict verdict, const ReportSummary &report,
                     const std::shared_ptr<const std::vector<TensorSpec>> &specs, Time first_tried,
                     unsigned tries);

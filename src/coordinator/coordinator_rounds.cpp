@@ -151,31 +151,41 @@ bool CoordinatorImpl::give(Id worker, const JobEntry &entry, Task task, Batch &b
 
 void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
   const core::JobSetup &setup = entry.job.setup();
-  const PartitioningConfig config =
-      setup.config.is_distributed() ? setup.config.distributed->partitioning : PartitioningConfig{};
-  work_later(batch, [this, count, config, job = setup.id, dataset = setup.config.dataset_id,
-                     seed = setup.config.seed.value_or(0)] {
-    try {
-      std::vector<std::uint64_t> examples;
-      const InterruptibleSource source(options_.store->open(train_key(dataset)), stopping_);
-      auto stored =
-          store_partitions(*options_.store, source, job, count, *make_partitioner(config), seed, examples);
-      step_later(job, core::PartitionsMade{std::move(examples)},
-                 [stored = std::move(stored)](JobEntry &made, Batch &with) {
-                   made.partitions = stored;
-                   with.writes.push_back({"job_partitions", wire::journal_key({made.job.setup().id}),
-                                          wire::encode_stored(stored)});
-                 });
-    } catch (const std::exception &error) {
-      if (!stopping_)
-        step_later(job, core::DriverFailed{std::string("the data could not be divided: ") + error.what()});
-    }
-    // A job that ended meanwhile has cleaned up before these objects were there.
-    try {
-      if (is_terminal(job_state(job))) clean_up(partitions_folder(job));
-    } catch (const Error &) {
-    }
-  });
+  Division division{.job = setup.id,
+                    .dataset = setup.config.dataset_id,
+                    .count = count,
+                    .config = {},
+                    .seed = setup.config.seed.value_or(0)};
+  if (setup.config.is_distributed()) division.config = setup.config.distributed->partitioning;
+  work_later(batch, [this, division, now = runtime_.now()] { divide(division, now, 0); });
+}
+
+void CoordinatorImpl::divide(const Division &division, Time first_tried, unsigned tries) {
+  const Id job = division.job;
+  try {
+    std::vector<std::uint64_t> examples;
+    const InterruptibleSource source(options_.store->open(train_key(division.dataset)), stopping_);
+    auto stored = store_partitions(*options_.store, source, job, division.count,
+                                   *make_partitioner(division.config), division.seed, examples);
+    step_later(job, core::PartitionsMade{std::move(examples)},
+               [stored = std::move(stored)](JobEntry &made, Batch &with) {
+                 made.partitions = stored;
+                 with.writes.push_back({"job_partitions", wire::journal_key({made.job.setup().id}),
+                                        wire::encode_stored(stored)});
+               });
+  } catch (const std::exception &error) {
+    const bool tried_again =
+        !stopping_ && is_ours(error) &&
+        retry_later(job, "the data cannot be divided", error.what(), first_tried, tries,
+                    [this, division, first_tried, tries] { divide(division, first_tried, tries + 1); });
+    if (!stopping_ && !tried_again)
+      step_later(job, core::DriverFailed{std::string("the data could not be divided: ") + error.what()});
+  }
+  // A job that ended meanwhile has cleaned up before these objects were there.
+  try {
+    if (is_terminal(job_state(job))) clean_up(partitions_folder(job));
+  } catch (const Error &) {
+  }
 }
 
 void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {

@@ -127,6 +127,12 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
 }
 
 ReportAnswer Job::answer_to(const ReportSummary &report, Time now) const {
+  // Its answer was lost: that the round, or the job, has gone on since changes nothing about it. Not so for a
+  // report that its task waits for: a round that is tried again may bring the same update once more.
+  const auto seat = seats_.find(report.worker);
+  if (seat != seats_.end() && seat->second.accepted == report) {
+    return ReportAnswer{ReportAnswer::Verdict::duplicate, {}, "this report is already counted"};
+  }
   if (auto refusal = why_refused(report)) return *refusal;
   Round copy = *current_;
   return copy.step(ReportArrived{report}, now).answer.value_or(ReportAnswer{});
@@ -136,11 +142,6 @@ std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const 
   const auto refuse = [](std::string code, std::string reason) {
     return ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
   };
-  // Its answer was lost: that the round, or the job, has gone on since changes nothing about it.
-  const auto seat = seats_.find(report.worker);
-  if (seat != seats_.end() && seat->second.accepted == report) {
-    return ReportAnswer{ReportAnswer::Verdict::duplicate, {}, "this report is already counted"};
-  }
   if (is_terminal(state_)) {
     return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " +
                                    std::string(job_state_name(state_)) +

@@ -8,7 +8,8 @@
 namespace parsyn::journal {
 namespace {
 
-constexpr int kCopyBytes = 1 << 20;
+/// SQLite's own file layer takes less than 128 KiB in one call.
+constexpr int kCopyBytes = 1 << 16;
 
 }  // namespace
 

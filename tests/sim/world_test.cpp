@@ -278,6 +278,7 @@ Course run_job(std::uint64_t seed, const Network::Faults &faults) {
     config.distributed->min_workers = 2;
     config.distributed->max_workers = 2;
     config.distributed->aggregation_timeout = 600;
+    config.distributed->fault_tolerance = 10;  // an upload with a flipped bit costs its round
     const Id job = coordinator->submit(config).id;
     const JobStatus status = coordinator->wait(job, std::chrono::hours(1));
     course.state = std::string(job_state_name(status.state));
