@@ -313,12 +313,18 @@ void Ledger::report_is_sent(Id, const Report &report, bool finite) {
   sent_[report.key].emplace_back(report, finite);
 }
 
-void Ledger::report_is_accepted(Id worker, const Report &report) {
+void Ledger::report_is_accepted(Id worker, const Report &report, bool again) {
   if (!report.failure.empty() || report.key.empty()) return;
   const std::uint32_t attempt = attempt_in(report.key, "/updates-");
+  const ReportSummary summary{worker, report.lease, report.round, report.sha256, report.num_examples};
   const auto found = accepted_.find(AcceptedKey{report.job_id, attempt, worker});
-  if (found == accepted_.end() || found->second.sha256 != report.sha256 ||
-      found->second.lease != report.lease) {
+  if (found == accepted_.end() || found->second != summary) {
+    // A round that is tried again may bring the same update again: the answer is that of the first.
+    const bool is_of_earlier = again && std::ranges::any_of(accepted_, [&](const auto &one) {
+                                 return std::get<0>(one.first) == report.job_id &&
+                                        std::get<1>(one.first) < attempt && one.second == summary;
+                               });
+    if (is_of_earlier) return;
     fail("the report of worker " + std::to_string(worker) + " for attempt " + std::to_string(attempt) +
          " of " + job_text(report.job_id) + " was acknowledged and is not kept");
   }

@@ -58,7 +58,7 @@ class Ledger {
 
   // Workers.
   void report_is_sent(Id worker, const Report &report, bool finite);
-  void report_is_accepted(Id worker, const Report &report);
+  void report_is_accepted(Id worker, const Report &report, bool again);
 
   // Operators: what was acknowledged must be in the journal then, and so for ever.
   void expect_kept(const std::string &table, Id id);

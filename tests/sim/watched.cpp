@@ -121,7 +121,7 @@ class WatchedTransport final : public Transport {
     say("reports task " + std::to_string(report.task_id) + ": " +
         (receipt.accepted ? std::string(receipt.duplicate ? "accepted again" : "accepted") : receipt.code) +
         (report.failure.empty() ? "" : " (failed: " + report.failure + ")"));
-    if (receipt.accepted) ledger_.report_is_accepted(worker_, report);
+    if (receipt.accepted) ledger_.report_is_accepted(worker_, report, receipt.duplicate);
     return receipt;
   }
 

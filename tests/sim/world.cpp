@@ -497,7 +497,7 @@ void pass_time(World &world, Time duration) {
 // All fibers are one thread: one that would wait for a mutex that another holds would wait for ever. It means
 // that a driver holds a std::mutex while it waits for something else.
 extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread_mutex_t *mutex) noexcept {
-  for (;;) {
+  for (std::uint64_t tries = 0;; ++tries) {
     const int result = ::pthread_mutex_trylock(mutex);
     if (result != EBUSY) return result;
     if (parsyn::sim::running_fiber) {
@@ -505,6 +505,7 @@ extern "C" __attribute__((visibility("default"))) int pthread_mutex_lock(pthread
                        std::to_string(parsyn::sim::running_fiber->scheduler->seed()) +
                        ") waits for a std::mutex that another fiber holds");
     }
+    if (tries == 10'000'000) parsyn::sim::die("a std::mutex is waited for that a killed fiber held");
     ::sched_yield();
   }
 }
