@@ -136,7 +136,9 @@ void Ledger::journal_opened(const Journal &journal, const Moment &moment) {
   refused_.clear();
 
   for (auto &[id, view] : jobs_) {
-    if (!view.clock || is_terminal(view.state.job.state)) continue;
+    // Of a job that waits nothing runs out.
+    const JobState state = view.state.job.state;
+    if (!view.clock || is_terminal(state) || state == JobState::waiting) continue;
     const wire::StoredClock &clock = *view.clock;
     if (clock.boot_id == moment.boot) continue;
     // Of the time in which it ran, no more than this may go uncounted.
