@@ -100,10 +100,15 @@ void Pipe::send_plain(std::function<void()> arrive) {
 
 void Pipe::pump_at(Time when) {
   pumping_ = true;
-  links_->world.at(when, [self = shared_from_this()] { self->pump(); });
+  // What waits holds the connection, and so this pipe: a world that ends before the pump runs lets it go.
+  const std::shared_ptr<Pipe> last(this, [keep = shared_from_this(), pumps = pumps_](Pipe *pipe) {
+    if (pipe->pumps_ == pumps) pipe->waiting_.clear();
+  });
+  links_->world.at(when, [last] { last->pump(); });
 }
 
 void Pipe::pump() {
+  ++pumps_;
   World &world = links_->world;
   while (!waiting_.empty() && waiting_.front().first <= world.now()) {
     if (links_->apart(from_, to_)) {

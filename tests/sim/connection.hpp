@@ -57,8 +57,6 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   /// What the operating system sends of its own: spared by loss and cut, but for a direction in which nothing
   /// comes any more.
   void send_plain(std::function<void()> arrive);
-  /// Nothing arrives any more.
-  void close() { waiting_.clear(); }
   bool is_dead() const { return dead_; }
 
  private:
@@ -73,6 +71,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   std::function<void()> reset_;
   bool dead_ = false;
   bool pumping_ = false;
+  std::uint64_t pumps_ = 0;  // that have run
   std::deque<std::pair<Time, std::function<void()>>> waiting_;
 };
 

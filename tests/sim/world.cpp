@@ -21,7 +21,9 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 // A killed process's memory is abandoned with its stacks, as a real one's is.
-extern "C" const char *__asan_default_options() { return "detect_leaks=0:detect_stack_use_after_return=0"; }
+extern "C" __attribute__((visibility("default"))) const char *__asan_default_options() {
+  return "detect_leaks=0:detect_stack_use_after_return=0";
+}
 #endif
 
 namespace parsyn::sim {
