@@ -108,7 +108,6 @@ void CoordinatorImpl::on_time(Time now, Batch &batch) {
     end_session(worker, batch);
   }
   sessions_.release_polls(now, batch.effects);
-  report_stalled(now, batch);
   for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
     JobEntry &entry = *(next++)->second;  // step() takes out a job that ends
     if (entry.wake_at && *entry.wake_at <= now) {

@@ -143,12 +143,11 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   bool give(Id worker, const JobEntry &entry, Task task, Batch &batch);
   void end_session(Id worker, Batch &batch);
   void on_time(Time now, Batch &batch);
-  /// Each heartbeat brings a turn of the loop, so this needs no wake-up of its own.
-  void report_stalled(Time now, Batch &batch);
   std::optional<Time> next_wake() const;
   /// On the loop's thread, without mutex_.
   void on_journal(const std::string &reason, bool broken);
   ReportReceipt take_report(Id worker, const Report &report, Batch &batch);
+  void report_if_stalled(Id worker, Session &session, JobEntry &entry, Batch &batch);
   void note_progress(Id worker, Session &session, const Task &task, TaskProgress progress, Batch &batch);
 
   // coordinator_journal.cpp

@@ -4,6 +4,7 @@
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
 #include "parsyn/safetensors.hpp"
+#include "system/text.hpp"
 
 namespace parsyn::coordinator {
 namespace {
@@ -11,18 +12,43 @@ namespace {
 constexpr std::size_t kIdBytes = 16;
 /// In the store: which journal its objects belong to.
 constexpr char kOwnerKey[] = "parsyn-coordinator";
-constexpr const char *kFolders[] = {"jobs/", "datasets/", "models/"};
+constexpr char kJobsFolder[] = "jobs/";
+constexpr char kDatasetsFolder[] = "datasets/";
+constexpr char kModelsFolder[] = "models/";
 
-Id id_of_key(std::string_view key) { return std::stoull(std::string(key.substr(0, key.find('/')))); }
+/// Of a key that journal_key() made.
+Id first_number(std::string_view key) { return system::parse_u64(key.substr(0, key.find('/'))).value(); }
 
 /// The number after `folder` in an object's key; nothing: it has another form.
 std::optional<Id> id_in_key(std::string_view key, std::string_view folder) {
-  Id id = 0;
-  std::size_t at = folder.size();
-  for (; at < key.size() && key[at] >= '0' && key[at] <= '9'; ++at)
-    id = id * 10 + static_cast<Id>(key[at] - '0');
-  if (at == folder.size() || at >= key.size() || key[at] != '/') return std::nullopt;
-  return id;
+  const std::size_t end = key.find('/', folder.size());
+  if (end == std::string_view::npos) return std::nullopt;
+  return system::parse_u64(key.substr(folder.size(), end - folder.size()));
+}
+
+/// Calls `take` with the first number of each key in the range, and its document.
+template <typename Document, typename Take>
+void read_all(const Journal &journal, std::string_view table, const KeyRange &range, const Take &take) {
+  journal.for_each(table, range, [&](std::string_view key, std::string_view text) {
+    Document document;
+    wire::decode_stored(text, document);
+    take(first_number(key), std::move(document));
+  });
+}
+
+template <typename Document>
+void read_one(const Journal &journal, std::string_view table, const std::string &key, Document &document) {
+  journal.for_each(table, {key, key + '\0'},
+                   [&](std::string_view, std::string_view text) { wire::decode_stored(text, document); });
+}
+
+template <typename Document>
+std::vector<Document> read_list(const Journal &journal, std::string_view table, const KeyRange &range) {
+  std::vector<Document> documents;
+  journal.for_each(table, range, [&](std::string_view, std::string_view text) {
+    wire::decode_stored(text, documents.emplace_back());
+  });
+  return documents;
 }
 
 std::string read_owner(const ObjectStore &store) {
@@ -38,7 +64,8 @@ std::string read_owner(const ObjectStore &store) {
 }
 
 bool is_empty(const ObjectStore &store) {
-  return std::ranges::all_of(kFolders, [&](const char *folder) { return store.list(folder).empty(); });
+  const auto has_none = [&](const char *folder) { return store.list(folder).empty(); };
+  return has_none(kJobsFolder) && has_none(kDatasetsFolder) && has_none(kModelsFolder);
 }
 
 }  // namespace
@@ -46,9 +73,7 @@ bool is_empty(const ObjectStore &store) {
 void CoordinatorImpl::restore() {
   boot_id_ = runtime_.boot_id();
   wire::StoredSettings settings;
-  journal_->for_each("settings", [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, settings);
-  });
+  read_one(*journal_, "settings", "format", settings);
   if (settings.format > wire::kJournalFormat) {
     throw Error(ErrorCode::unsupported, "the journal has format " + std::to_string(settings.format) +
                                             ", this parsyn reads up to " +
@@ -65,76 +90,49 @@ void CoordinatorImpl::restore() {
     return;
   }
 
-  journal_->for_each("counters", [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, kept_counters_);
-  });
+  read_one(*journal_, "counters", "all", kept_counters_);
   last_worker_ = kept_counters_.worker;
   last_dataset_ = kept_counters_.dataset;
   last_model_ = kept_counters_.model;
   last_job_ = kept_counters_.job;
   last_task_ = kept_counters_.task;
-  journal_->for_each("workers", [&](std::string_view, std::string_view document) {
-    wire::StoredWorker stored;
-    wire::decode_stored(document, stored);
-    worker_by_token_sha256_[stored.token_sha256] = stored.info.id;
-    workers_[stored.info.id] = {stored.info, stored.token_sha256};
+  read_all<wire::StoredWorker>(*journal_, "workers", {}, [&](Id id, wire::StoredWorker stored) {
+    worker_by_token_sha256_[stored.token_sha256] = id;
+    workers_[id] = {std::move(stored.info), std::move(stored.token_sha256)};
   });
   // Leases go on: a worker that trained all the while reports under the one that it has.
   sessions_.restore_leases(kept_counters_.lease);
-  journal_->for_each("sessions", [&](std::string_view key, std::string_view document) {
-    wire::StoredSession stored;
-    wire::decode_stored(document, stored);
-    const Id worker = id_of_key(key);
-    if (workers_.contains(worker))
-      sessions_.restore(worker, stored, runtime_.now() + options_.lease_duration);
+  const Time expires = runtime_.now() + options_.lease_duration;
+  read_all<wire::StoredSession>(*journal_, "sessions", {}, [&](Id worker, const wire::StoredSession &stored) {
+    if (workers_.contains(worker)) sessions_.restore(worker, stored, expires);
   });
-  journal_->for_each("datasets", [&](std::string_view, std::string_view document) {
-    DatasetInfo info;
-    wire::decode_stored(document, info);
-    datasets_[info.id] = info;
-  });
-  journal_->for_each("models", [&](std::string_view, std::string_view document) {
-    ModelInfo info;
-    wire::decode_stored(document, info);
-    models_[info.id] = info;
-  });
-  journal_->for_each("jobs", [&](std::string_view key, std::string_view document) {
-    wire::StoredJob stored;
-    wire::decode_stored(document, stored);
-    restore_job(id_of_key(key), stored);
-  });
+  read_all<DatasetInfo>(*journal_, "datasets", {},
+                        [&](Id id, DatasetInfo info) { datasets_[id] = std::move(info); });
+  read_all<ModelInfo>(*journal_, "models", {}, [&](Id id, ModelInfo info) { models_[id] = std::move(info); });
+  read_all<wire::StoredJob>(*journal_, "jobs", {},
+                            [&](Id id, const wire::StoredJob &stored) { restore_job(id, stored); });
   if (options_.journal) sweep_orphans();
 }
 
 void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
   const std::string key = wire::journal_key({id});
-  const KeyRange only{key, key + '\0'};
   const KeyRange below{key + '/', key + '0'};  // '0' comes next after '/'
   wire::StoredJobState state;
-  journal_->for_each("job_states", only, [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, state);
-  });
-  std::vector<core::SeatSnapshot> seats;
-  journal_->for_each("seats", below, [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, seats.emplace_back());
-  });
-  std::vector<RoundRecord> records;
-  journal_->for_each("rounds", below, [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, records.emplace_back());
-  });
+  read_one(*journal_, "job_states", key, state);
+  auto seats = read_list<core::SeatSnapshot>(*journal_, "seats", below);
+  auto records = read_list<RoundRecord>(*journal_, "rounds", below);
   std::optional<Time> deadline;
   Time round_opened = runtime_.now();
-  journal_->for_each("job_clocks", only, [&](std::string_view, std::string_view document) {
-    wire::StoredClock clock;
-    wire::decode_stored(document, clock);
-    const Time now = runtime_.now();
-    // The same boot: the clock has gone on, and so does the deadline. Another one: what remained when it was
-    // last written goes on from now.
-    const bool same_boot = !boot_id_.empty() && clock.boot_id == boot_id_ && clock.written <= now;
-    const Time moved = same_boot ? Time{0} : now - clock.written;
-    if (clock.deadline) deadline = *clock.deadline + moved;
-    round_opened = clock.round_opened + moved;
-  });
+  read_all<wire::StoredClock>(
+      *journal_, "job_clocks", {key, key + '\0'}, [&](Id, const wire::StoredClock &clock) {
+        const Time now = runtime_.now();
+        // The same boot: the clock has gone on, and so does the deadline. Another one: what remained when it
+        // was last written goes on from now.
+        const bool same_boot = !boot_id_.empty() && clock.boot_id == boot_id_ && clock.written <= now;
+        const Time moved = same_boot ? Time{0} : now - clock.written;
+        if (clock.deadline) deadline = *clock.deadline + moved;
+        round_opened = clock.round_opened + moved;
+      });
 
   auto entry = std::make_unique<JobEntry>(
       core::Job(stored.setup, state.job, std::move(seats), std::move(records), deadline, round_opened));
@@ -149,11 +147,9 @@ void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
   entry->started_ms = state.started_ms;
   entry->ended_ms = state.ended_ms;
   entry->global = state.global.key.empty() ? stored.initial_global : state.global;
-  journal_->for_each("job_partitions", only, [&](std::string_view, std::string_view document) {
-    wire::decode_stored(document, entry->partitions);
-  });
-  journal_->for_each("event_ceilings", only, [&](std::string_view, std::string_view document) {
-    entry->event_ceiling = std::stoull(std::string(document));
+  read_one(*journal_, "job_partitions", key, entry->partitions);
+  journal_->for_each("event_ceilings", {key, key + '\0'}, [&](std::string_view, std::string_view text) {
+    entry->event_ceiling = system::parse_u64(text).value();
   });
   entry->events_loaded = false;
   find_models(*entry);
@@ -240,10 +236,9 @@ void CoordinatorImpl::sweep_orphans() {
     // An average that was stored when its round was not yet recorded is made again, to the same bytes.
   }
   std::size_t removed = 0;
-  for (const char *folder : kFolders) {
-    const Id last = folder == std::string_view("jobs/")       ? last_job_
-                    : folder == std::string_view("datasets/") ? last_dataset_
-                                                              : last_model_;
+  const std::pair<const char *, Id> last_in[] = {
+      {kJobsFolder, last_job_}, {kDatasetsFolder, last_dataset_}, {kModelsFolder, last_model_}};
+  for (const auto &[folder, last] : last_in) {
     for (const std::string &key : options_.store->list(folder)) {
       const auto id = id_in_key(key, folder);
       // Beyond the last number is what this journal has never given out.

@@ -151,6 +151,7 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
       found->second->job.round() != progress.round)
     return;
   JobEntry &entry = *found->second;
+  report_if_stalled(worker, session, entry, batch);
   entry.losses.add(worker, progress.round, progress.first_loss_step, progress.losses);
   core::Notice notice;
   notice.type = kProgressEvent;
@@ -166,30 +167,22 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
   publish(entry, std::move(notice), batch);
 }
 
-void CoordinatorImpl::report_stalled(Time now, Batch &batch) {
-  for (const auto &[id, entry] : open_jobs_) {
-    if (entry->job.state() != JobState::running) continue;
-    for (const auto &[worker, participant] : entry->job.current()->participants()) {
-      Session *session = sessions_.find(worker);
-      const bool trains = participant.state == ParticipantState::training && session != nullptr &&
-                          session->progress && session->progress->job_id == id &&
-                          session->progress->phase == kTrainingPhase;
-      if (!trains || session->stalled || now < session->progressed + options_.stall_timeout) continue;
-      session->stalled = true;
-      const std::int64_t seconds =
-          std::chrono::duration_cast<std::chrono::seconds>(now - session->progressed).count();
-      publish(*entry,
-              {"worker_stalled",
-               "worker " + std::to_string(worker) + " is live, but has done no step for " +
-                   std::to_string(seconds) + " s: it is at step " + std::to_string(session->progress->step) +
-                   " of " + std::to_string(session->progress->steps),
-               {{"worker_id", static_cast<std::int64_t>(worker)},
-                {"round", static_cast<std::int64_t>(session->progress->round)},
-                {"step", static_cast<std::int64_t>(session->progress->step)},
-                {"seconds", seconds}}},
-              batch);
-    }
-  }
+void CoordinatorImpl::report_if_stalled(Id worker, Session &session, JobEntry &entry, Batch &batch) {
+  const auto standing = runtime_.now() - session.progressed;
+  if (session.stalled || session.progress->phase != kTrainingPhase || standing < options_.stall_timeout)
+    return;
+  session.stalled = true;
+  const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(standing).count();
+  publish(entry,
+          {"worker_stalled",
+           "worker " + std::to_string(worker) + " is live, but has done no step for " +
+               std::to_string(seconds) + " s: it is at step " + std::to_string(session.progress->step) +
+               " of " + std::to_string(session.progress->steps),
+           {{"worker_id", static_cast<std::int64_t>(worker)},
+            {"round", static_cast<std::int64_t>(session.progress->round)},
+            {"step", static_cast<std::int64_t>(session.progress->step)},
+            {"seconds", seconds}}},
+          batch);
 }
 
 ReportReceipt CoordinatorImpl::report(Id worker, const Report &report) {

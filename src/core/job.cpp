@@ -17,7 +17,7 @@ Job::Job(JobSetup setup) : setup_(std::move(setup)) {
   const JobConfig &config = setup_.config;
   if (config.is_distributed()) {
     num_rounds_ = config.distributed->num_rounds;
-    steps_ = config.distributed->steps_per_round;
+    kept_.steps = config.distributed->steps_per_round;
   } else {
     num_rounds_ = config.config.epochs;
   }
@@ -29,23 +29,23 @@ JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
   last_join_ = now;
   if (setup_.config.is_distributed()) {
     if (setup_.config.config.epochs != 1) {
-      notices_.push_back(
+      kept_.notices.push_back(
           "config.epochs is not used: a distributed job trains distributed.steps_per_round steps in each "
           "round");
     }
   } else {
-    notices_.push_back("the job is not distributed: one worker trains " + std::to_string(num_rounds_) +
-                       " epochs, each a round without a deadline");
+    kept_.notices.push_back("the job is not distributed: one worker trains " + std::to_string(num_rounds_) +
+                            " epochs, each a round without a deadline");
   }
   if (!setup_.local_data && setup_.train_examples < kFewExamples) {
-    notices_.push_back("the dataset has only " + std::to_string(setup_.train_examples) +
-                       " training examples; below 1000 a federated average is noisy");
+    kept_.notices.push_back("the dataset has only " + std::to_string(setup_.train_examples) +
+                            " training examples; below 1000 a federated average is noisy");
   }
   if (setup_.validation_examples == 0)
-    notices_.push_back("the dataset has no validation examples: nothing is evaluated");
+    kept_.notices.push_back("the dataset has no validation examples: nothing is evaluated");
   say(actions, "job_created", "job " + std::to_string(setup_.id) + " (" + setup_.config.name + ") is created",
       {{"seed", std::to_string(setup_.config.seed.value_or(0))}});
-  for (const std::string &notice : notices_) say(actions, "notice", notice);
+  for (const std::string &notice : kept_.notices) say(actions, "notice", notice);
   for (const WorkerProfile &worker : live) take_seat(worker, now);
   try_to_open(now, actions);
   return with_wake(actions);
@@ -58,33 +58,33 @@ JobActions Job::step(const JobEvent &event, Time now) {
 }
 
 JobActions &Job::with_wake(JobActions &actions) const {
-  actions.wake_at = state_ == JobState::waiting ? join_window_ends_ : deadline();
+  actions.wake_at = kept_.state == JobState::waiting ? join_window_ends_ : deadline();
   return actions;
 }
 
 std::optional<Time> Job::deadline() const {
-  if (state_ == JobState::evaluating) return evaluation_deadline_;
-  if (state_ == JobState::running && current_ && current_->state() == Round::State::open)
+  if (kept_.state == JobState::evaluating) return evaluation_deadline_;
+  if (kept_.state == JobState::running && current_ && current_->state() == Round::State::open)
     return current_->deadline();
   return std::nullopt;
 }
 
 void Job::on(const WorkerOnline &event, Time now, JobActions &actions) {
-  if (is_terminal(state_)) return;
+  if (is_terminal(kept_.state)) return;
   if (!take_seat(event.worker, now)) return;
   const Id id = event.worker.id;
-  if (state_ == JobState::waiting) return try_to_open(now, actions);
+  if (kept_.state == JobState::waiting) return try_to_open(now, actions);
   if (!seats_[id].not_eligible.empty()) {
     // It came back as one that cannot do the job: the round must not wait for what its old session began.
-    if (state_ == JobState::running) {
+    if (kept_.state == JobState::running) {
       drive_round(WorkerLost{id}, now, actions);
       give_on_partitions(now, actions);
     }
     return;
   }
-  if (state_ == JobState::evaluating) {
-    if (seats_[id].contributed_ever) {
-      evaluators_[id].clear();
+  if (kept_.state == JobState::evaluating) {
+    if (seats_[id].history.contributed_ever) {
+      kept_.evaluators[id].clear();
       actions.changes.job = true;
       actions.evaluate.push_back(invitation_of(id));
     }
@@ -96,22 +96,23 @@ void Job::on(const WorkerOnline &event, Time now, JobActions &actions) {
 
 void Job::on(const WorkerOffline &event, Time now, JobActions &actions) {
   const auto found = seats_.find(event.worker);
-  if (is_terminal(state_) || found == seats_.end() || !found->second.live) return;
+  if (is_terminal(kept_.state) || found == seats_.end() || !found->second.live) return;
   found->second.live = false;
-  if (state_ == JobState::running) {
+  if (kept_.state == JobState::running) {
     drive_round(WorkerLost{event.worker}, now, actions);
     give_on_partitions(now, actions);
-  } else if (state_ == JobState::waiting) {
+  } else if (kept_.state == JobState::waiting) {
     try_to_open(now, actions);
-  } else if (state_ == JobState::evaluating) {
-    const bool expects_one = std::ranges::any_of(
-        evaluators_, [&](const auto &entry) { return entry.second.empty() && seats_[entry.first].live; });
-    if (!expects_one) ask_to_evaluate(&Seat::contributed_ever, actions);
+  } else if (kept_.state == JobState::evaluating) {
+    const bool expects_one = std::ranges::any_of(kept_.evaluators, [&](const auto &entry) {
+      return entry.second.empty() && seats_[entry.first].live;
+    });
+    if (!expects_one) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
   }
 }
 
 void Job::on(const TaskFailed &event, Time now, JobActions &actions) {
-  if (state_ != JobState::running || event.round != round_) return;
+  if (kept_.state != JobState::running || event.round != kept_.round) return;
   drive_round(WorkerFailed{event.worker, event.lease, event.reason}, now, actions);
 }
 
@@ -121,7 +122,7 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
   drive_round(ReportArrived{event.report}, now, actions);
   if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
     reports_[event.report.worker] = event;
-    seats_[event.report.worker].accepted = event.report;
+    seats_[event.report.worker].history.accepted = event.report;
     actions.changes.seats.insert(event.report.worker);
   }
 }
@@ -130,7 +131,7 @@ ReportAnswer Job::answer_to(const ReportSummary &report, Time now) const {
   // Its answer was lost: that the round, or the job, has gone on since changes nothing about it. Not so for a
   // report that its task waits for: a round that is tried again may bring the same update once more.
   const auto seat = seats_.find(report.worker);
-  if (seat != seats_.end() && seat->second.accepted == report) {
+  if (seat != seats_.end() && seat->second.history.accepted == report) {
     return ReportAnswer{ReportAnswer::Verdict::duplicate, {}, "this report is already counted"};
   }
   if (auto refusal = why_refused(report)) return *refusal;
@@ -142,18 +143,18 @@ std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const 
   const auto refuse = [](std::string code, std::string reason) {
     return ReportAnswer{ReportAnswer::Verdict::refused, std::move(code), std::move(reason)};
   };
-  if (is_terminal(state_)) {
+  if (is_terminal(kept_.state)) {
     return refuse("job_ended", "job " + std::to_string(setup_.id) + " is " +
-                                   std::string(job_state_name(state_)) +
+                                   std::string(job_state_name(kept_.state)) +
                                    ": drop the update and ask for a new task");
   }
-  if (!current_ || state_ != JobState::running) {
+  if (!current_ || kept_.state != JobState::running) {
     const bool tried_again = !records_.empty() && !records_.back().succeeded;
-    const std::uint32_t next = std::clamp(tried_again ? round_ : round_ + 1, 1U, num_rounds_);
+    const std::uint32_t next = std::clamp(tried_again ? kept_.round : kept_.round + 1, 1U, num_rounds_);
     return refuse("wrong_round",
                   "no round is open; the next one is round " + std::to_string(next) + ": ask for a new task");
   }
-  const bool ours = seats_.contains(report.worker) && report.round == round_;
+  const bool ours = seats_.contains(report.worker) && report.round == kept_.round;
   if (ours && setup_.local_data && report.num_examples > setup_.examples_per_worker_max) {
     return refuse("too_many_examples", "the report states " + std::to_string(report.num_examples) +
                                            " examples; at most " +
@@ -170,39 +171,40 @@ std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const 
 }
 
 void Job::on(const UpdateVerdict &event, Time now, JobActions &actions) {
-  if (state_ != JobState::running || event.attempt != attempt_) return;
+  if (kept_.state != JobState::running || event.attempt != kept_.attempt) return;
   drive_round(UpdateChecked{event.worker, event.refusal}, now, actions);
 }
 
 void Job::on(const PartitionsMade &event, Time now, JobActions &actions) {
-  if (state_ != JobState::waiting || !partitioning_) return;
+  if (kept_.state != JobState::waiting || !partitioning_) return;
   partitioning_ = false;
-  partition_examples_ = event.examples;
+  kept_.partition_examples = event.examples;
   actions.changes.job = true;
   assign_partitions(actions);
   try_to_open(now, actions);
 }
 
 void Job::on(const StopRequested &, Time now, JobActions &actions) {
-  if (is_terminal(state_) || stopping_) return;
-  stopping_ = true;
+  if (is_terminal(kept_.state) || kept_.stopping) return;
+  kept_.stopping = true;
   actions.changes.job = true;
-  if (state_ == JobState::waiting)
+  if (kept_.state == JobState::waiting)
     return finish_training(JobState::stopped, "stopped on request", now, actions);
-  reason_ = state_ == JobState::running ? "stopping after round " + std::to_string(round_) : reason_;
+  kept_.reason =
+      kept_.state == JobState::running ? "stopping after round " + std::to_string(kept_.round) : kept_.reason;
   say(actions, "job_stopping", "the job stops after the current round");
 }
 
 void Job::on(const CancelRequested &, Time, JobActions &actions) {
-  if (!is_terminal(state_)) end(JobState::cancelled, "cancelled on request", actions);
+  if (!is_terminal(kept_.state)) end(JobState::cancelled, "cancelled on request", actions);
 }
 
 void Job::on(const DriverFailed &event, Time, JobActions &actions) {
-  if (!is_terminal(state_)) end(JobState::failed, event.reason, actions);
+  if (!is_terminal(kept_.state)) end(JobState::failed, event.reason, actions);
 }
 
 void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
-  if (state_ != JobState::evaluating || !evaluators_.contains(event.worker)) return;
+  if (kept_.state != JobState::evaluating || !kept_.evaluators.contains(event.worker)) return;
   if (event.evaluation) {
     RoundRecord &record = const_cast<RoundRecord &>(*last_succeeded());
     record.validation = event.evaluation;
@@ -215,24 +217,25 @@ void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
       text += " and accuracy " + std::to_string(*event.evaluation->accuracy);
     }
     say(actions, "validation", std::move(text), std::move(fields));
-    return end(final_state_, final_reason_, actions);
+    return end(kept_.final_state, kept_.final_reason, actions);
   }
-  evaluators_[event.worker] = event.failure.empty() ? "no answer" : event.failure;
+  kept_.evaluators[event.worker] = event.failure.empty() ? "no answer" : event.failure;
   actions.changes.job = true;
   const bool all_failed =
-      std::ranges::none_of(evaluators_, [](const auto &entry) { return entry.second.empty(); });
+      std::ranges::none_of(kept_.evaluators, [](const auto &entry) { return entry.second.empty(); });
   if (!all_failed) return;
-  std::string reason = final_reason_ + "; the final model was not evaluated";
-  for (const auto &[id, failure] : evaluators_) reason += "; worker " + std::to_string(id) + ": " + failure;
-  end(final_state_, std::move(reason), actions);
+  std::string reason = kept_.final_reason + "; the final model was not evaluated";
+  for (const auto &[id, failure] : kept_.evaluators)
+    reason += "; worker " + std::to_string(id) + ": " + failure;
+  end(kept_.final_state, std::move(reason), actions);
 }
 
 void Job::on(const Tick &, Time now, JobActions &actions) {
-  if (state_ == JobState::running) return drive_round(TimePassed{}, now, actions);
-  if (state_ == JobState::waiting) return try_to_open(now, actions);
-  if (state_ == JobState::evaluating && now >= evaluation_deadline_) {
-    end(final_state_, final_reason_ + "; the final model was not evaluated: no worker answered in time",
-        actions);
+  if (kept_.state == JobState::running) return drive_round(TimePassed{}, now, actions);
+  if (kept_.state == JobState::waiting) return try_to_open(now, actions);
+  if (kept_.state == JobState::evaluating && now >= evaluation_deadline_) {
+    end(kept_.final_state,
+        kept_.final_reason + "; the final model was not evaluated: no worker answered in time", actions);
   }
 }
 
@@ -255,20 +258,20 @@ std::vector<Id> Job::candidates() const {
   std::vector<Id> ids;
   for (const auto &[id, seat] : seats_) {
     if (!seat.live || !seat.not_eligible.empty()) continue;
-    if (setup_.local_data || partition_examples_.empty() || partition_of(id)) ids.push_back(id);
+    if (setup_.local_data || kept_.partition_examples.empty() || partition_of(id)) ids.push_back(id);
   }
   return ids;
 }
 
 void Job::wait_for(std::string reason, JobActions &actions) {
-  if (reason == reason_) return;
-  reason_ = std::move(reason);
+  if (reason == kept_.reason) return;
+  kept_.reason = std::move(reason);
   actions.changes.job = true;
-  say(actions, "job_waiting", reason_);
+  say(actions, "job_waiting", kept_.reason);
 }
 
 void Job::try_to_open(Time now, JobActions &actions) {
-  if (state_ != JobState::waiting || partitioning_) return;
+  if (kept_.state != JobState::waiting || partitioning_) return;
   join_window_ends_.reset();
   assign_partitions(actions);
   const std::vector<Id> ready = candidates();
@@ -282,7 +285,7 @@ void Job::try_to_open(Time now, JobActions &actions) {
     }
     return wait_for(std::move(reason), actions);
   }
-  const bool may_join = setup_.config.is_distributed() && round_ == 0 && ready.size() < max_workers() &&
+  const bool may_join = setup_.config.is_distributed() && kept_.round == 0 && ready.size() < max_workers() &&
                         setup_.config.worker_selection.mode == SelectionMode::automatic;
   if (may_join && now < last_join_ + setup_.join_window) {
     wait_for("waiting a moment for more workers to join: " + std::to_string(ready.size()) + " of at most " +
@@ -291,7 +294,7 @@ void Job::try_to_open(Time now, JobActions &actions) {
     join_window_ends_ = last_join_ + setup_.join_window;
     return;
   }
-  if (!setup_.local_data && partition_examples_.empty()) {
+  if (!setup_.local_data && kept_.partition_examples.empty()) {
     const WorkerSelection &selection = setup_.config.worker_selection;
     std::uint64_t count = keeps_partitions_by_id()
                               ? selection.worker_ids.size() + selection.parsyn_worker_ids.size()
@@ -310,16 +313,16 @@ bool Job::keeps_partitions_by_id() const {
 }
 
 std::optional<std::uint32_t> Job::partition_of(Id worker) const {
-  const auto found = partitions_.find(worker);
-  return found == partitions_.end() ? std::nullopt : std::optional(found->second);
+  const auto found = kept_.partitions.find(worker);
+  return found == kept_.partitions.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool Job::has_live_owner(std::uint32_t partition) const {
-  return std::ranges::any_of(partitions_, [&](const auto &entry) {
+  return std::ranges::any_of(kept_.partitions, [&](const auto &entry) {
     if (entry.second != partition) return false;
     const auto found = seats_.find(entry.first);
     if (found != seats_.end() && found->second.live && found->second.not_eligible.empty()) return true;
-    if (!current_ || state_ != JobState::running) return false;
+    if (!current_ || kept_.state != JobState::running) return false;
     // An update that is already there counts: its examples must not be trained twice in one round.
     const auto part = current_->participants().find(entry.first);
     return part != current_->participants().end() && part->second.state != ParticipantState::training &&
@@ -328,15 +331,15 @@ bool Job::has_live_owner(std::uint32_t partition) const {
 }
 
 void Job::assign_partitions(JobActions &actions) {
-  if (setup_.local_data || partition_examples_.empty()) return;
-  const auto count = static_cast<std::uint32_t>(partition_examples_.size());
+  if (setup_.local_data || kept_.partition_examples.empty()) return;
+  const auto count = static_cast<std::uint32_t>(kept_.partition_examples.size());
   if (keeps_partitions_by_id()) {
     std::vector<Id> ids = setup_.config.worker_selection.worker_ids;
     ids.insert(ids.end(), setup_.config.worker_selection.parsyn_worker_ids.begin(),
                setup_.config.worker_selection.parsyn_worker_ids.end());
     std::ranges::sort(ids);
     for (std::uint32_t i = 0; i < count && i < ids.size(); ++i) {
-      if (partitions_.try_emplace(ids[i], i).second) actions.changes.job = true;
+      if (kept_.partitions.try_emplace(ids[i], i).second) actions.changes.job = true;
     }
     return;
   }
@@ -344,8 +347,8 @@ void Job::assign_partitions(JobActions &actions) {
     if (!seat.live || !seat.not_eligible.empty() || partition_of(id)) continue;
     for (std::uint32_t partition = 0; partition < count; ++partition) {
       if (has_live_owner(partition)) continue;
-      std::erase_if(partitions_, [&](const auto &entry) { return entry.second == partition; });
-      partitions_[id] = partition;
+      std::erase_if(kept_.partitions, [&](const auto &entry) { return entry.second == partition; });
+      kept_.partitions[id] = partition;
       actions.changes.job = true;
       break;
     }
@@ -353,14 +356,14 @@ void Job::assign_partitions(JobActions &actions) {
 }
 
 void Job::give_on_partitions(Time now, JobActions &actions) {
-  if (setup_.local_data || state_ != JobState::running) return;
+  if (setup_.local_data || kept_.state != JobState::running) return;
   std::vector<Id> without;
   for (const auto &[id, seat] : seats_) {
     if (seat.live && seat.not_eligible.empty() && !partition_of(id)) without.push_back(id);
   }
   assign_partitions(actions);
   for (const Id id : without) {
-    if (state_ == JobState::running && partition_of(id))
+    if (kept_.state == JobState::running && partition_of(id))
       drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
   }
 }
@@ -368,7 +371,7 @@ void Job::give_on_partitions(Time now, JobActions &actions) {
 std::uint64_t Job::examples_of(Id worker) const {
   if (!setup_.local_data) {
     const auto partition = partition_of(worker);
-    return partition ? partition_examples_[*partition] : 0;
+    return partition ? kept_.partition_examples[*partition] : 0;
   }
   const auto found = seats_.find(worker);
   if (found == seats_.end()) return 0;
@@ -392,13 +395,14 @@ std::uint32_t Job::max_workers() const {
 }
 
 void Job::open_round(Time now, JobActions &actions) {
-  if (round_ == 0 || (!records_.empty() && records_.back().round == round_ && records_.back().succeeded)) {
-    ++round_;
-    failed_attempts_of_round_ = 0;
-    if (round_ == 1) say_how_data_is_spread(actions);
+  if (kept_.round == 0 ||
+      (!records_.empty() && records_.back().round == kept_.round && records_.back().succeeded)) {
+    ++kept_.round;
+    kept_.failed_attempts_of_round = 0;
+    if (kept_.round == 1) say_how_data_is_spread(actions);
   }
-  ++attempt_;
-  state_ = JobState::running;
+  ++kept_.attempt;
+  kept_.state = JobState::running;
   reports_.clear();
   actions.changes.job = true;
 
@@ -406,32 +410,32 @@ void Job::open_round(Time now, JobActions &actions) {
   round_opened_ = now;
 
   std::vector<std::pair<Id, std::uint32_t>> ready;
-  for (const Id id : candidates()) ready.emplace_back(id, seats_[id].invited_rounds);
+  for (const Id id : candidates()) ready.emplace_back(id, seats_[id].history.invited_rounds);
   const Cohort cohort = choose_cohort(
-      ready, max_workers(), derive_seed({setup_.config.seed.value_or(0), kCohortSeedPart, attempt_}));
+      ready, max_workers(), derive_seed({setup_.config.seed.value_or(0), kCohortSeedPart, kept_.attempt}));
   if (!setup_.config.is_distributed()) {
     // One epoch of the one worker's data.
     const std::uint64_t examples = std::max<std::uint64_t>(1, examples_of(cohort.invited.front()));
     const std::uint64_t batch = std::min<std::uint64_t>(setup_.config.config.batch_size, examples);
-    steps_ = (examples + batch - 1) / batch;
+    kept_.steps = (examples + batch - 1) / batch;
   }
   RoundOpened opened;
   for (const Id id : cohort.invited) opened.cohort.push_back(invitation_of(id));
   for (const Id id : cohort.standby) opened.standby.push_back(invitation_of(id));
-  reason_ = "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) + " is open";
+  kept_.reason = "round " + std::to_string(kept_.round) + " of " + std::to_string(num_rounds_) + " is open";
   say(actions, "round_opened",
-      reason_ + " with " + counted(opened.cohort.size(), "worker") +
-          (failed_attempts_of_round_ > 0
-               ? ", tried again after " + counted(failed_attempts_of_round_, "failure")
+      kept_.reason + " with " + counted(opened.cohort.size(), "worker") +
+          (kept_.failed_attempts_of_round > 0
+               ? ", tried again after " + counted(kept_.failed_attempts_of_round, "failure")
                : ""),
-      {{"round", static_cast<std::int64_t>(round_)},
+      {{"round", static_cast<std::int64_t>(kept_.round)},
        {"workers", static_cast<std::int64_t>(opened.cohort.size())}});
   drive_round(opened, now, actions);
 }
 
 RoundOptions Job::round_options() const {
   RoundOptions options{
-      .number = round_, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
+      .number = kept_.round, .min_workers = min_workers(), .max_workers = max_workers(), .timeout = {}};
   if (setup_.config.is_distributed())
     options.timeout = std::chrono::seconds(setup_.config.distributed->aggregation_timeout);
   return options;
@@ -449,10 +453,10 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
     round.reasons.erase(round.reasons.begin());
   if (round.outcome && !round.reasons.empty()) round.reasons.pop_back();
   for (std::string &reason : round.reasons) {
-    say(actions, "round_decision", std::move(reason), {{"round", static_cast<std::int64_t>(round_)}});
+    say(actions, "round_decision", std::move(reason), {{"round", static_cast<std::int64_t>(kept_.round)}});
   }
   for (const Invitation &invitation : round.invite) {
-    ++seats_[invitation.worker].invited_rounds;
+    ++seats_[invitation.worker].history.invited_rounds;
     actions.changes.seats.insert(invitation.worker);
     actions.invite.push_back(job_invitation(invitation));
   }
@@ -464,8 +468,8 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
 }
 
 void Job::end(JobState state, std::string reason, JobActions &actions) {
-  state_ = state;
-  reason_ = std::move(reason);
+  kept_.state = state;
+  kept_.reason = std::move(reason);
   partitioning_ = false;
   actions.changes.job = true;
   actions.ended = true;
@@ -478,7 +482,7 @@ void Job::end(JobState state, std::string reason, JobActions &actions) {
   actions.evaluate.clear();
   actions.make_partitions.reset();
   say(actions, "job_" + std::string(job_state_name(state)),
-      "the job is " + std::string(job_state_name(state)) + ": " + reason_);
+      "the job is " + std::string(job_state_name(state)) + ": " + kept_.reason);
 }
 
 void Job::say(JobActions &actions, std::string type, std::string text,

@@ -143,8 +143,8 @@ struct JobActions {
   std::optional<Time> wake_at;
 };
 
-/// A job as the journal keeps it, without its seats and records. Durations instead of points in time: those
-/// of a clock end with the process.
+/// A job as the journal keeps it, without its seats and records. No points in time: those of a clock end with
+/// the boot of the machine.
 struct JobSnapshot {
   JobState state = JobState::waiting;
   std::string reason;
@@ -154,27 +154,34 @@ struct JobSnapshot {
   std::uint32_t attempt = 0;
   std::uint32_t failed_in_a_row = 0;
   std::uint32_t failed_attempts_of_round = 0;
-  std::vector<std::uint64_t> partition_examples;
+  std::vector<std::uint64_t> partition_examples;  ///< Of each partition; empty before they are made.
+  /// Worker -> its partition; a lost worker's may be given on in auto mode.
   std::map<Id, std::uint32_t> partitions;
   std::vector<std::string> notices;
   bool advised = false;
   std::optional<Evaluation> initial;
+  /// Asked for the final evaluation; the text says why one failed.
   std::map<Id, std::string> evaluators;
-  JobState final_state = JobState::completed;
+  JobState final_state = JobState::completed;  ///< After the final evaluation.
   std::string final_reason;
   std::optional<Round::State> round_state;  ///< Of the current attempt.
+};
+
+/// What a worker has done in a job so far.
+struct SeatHistory {
+  std::uint32_t invited_rounds = 0;
+  bool contributed_ever = false;
+  bool contributed_last = false;
+  std::optional<ReportSummary> accepted;  ///< Its last one: a repeat gets the same answer, however late.
 };
 
 /// What the journal keeps of a worker's part in a job.
 struct SeatSnapshot {
   Id worker = 0;
-  std::uint32_t invited_rounds = 0;
-  bool contributed_ever = false;
-  bool contributed_last = false;
-  std::uint32_t attempt = 0;              ///< That `part` and `report` belong to.
-  std::optional<Participant> part;        ///< In the round.
-  std::optional<UpdateReported> report;   ///< Accepted.
-  std::optional<ReportSummary> accepted;  ///< The last one, of this round or an earlier one.
+  SeatHistory history;
+  std::uint32_t attempt = 0;             ///< That `part` and `report` belong to.
+  std::optional<Participant> part;       ///< In the round.
+  std::optional<UpdateReported> report;  ///< Accepted.
 };
 
 class Job {
@@ -199,20 +206,20 @@ class Job {
   ReportAnswer answer_to(const ReportSummary &report, Time now) const;
 
   const JobSetup &setup() const { return setup_; }
-  JobState state() const { return state_; }
-  const std::string &reason() const { return reason_; }
-  bool stopping() const { return stopping_; }
+  JobState state() const { return kept_.state; }
+  const std::string &reason() const { return kept_.reason; }
+  bool stopping() const { return kept_.stopping; }
   std::uint32_t num_rounds() const { return num_rounds_; }
-  std::uint32_t round() const { return round_; }      ///< In progress or last; 0 before the first.
-  std::uint32_t attempt() const { return attempt_; }  ///< Counts all opened rounds of the job, from 1.
-  std::uint32_t failed_in_a_row() const { return failed_in_a_row_; }
-  std::uint64_t steps() const { return steps_; }  ///< Per round.
+  std::uint32_t round() const { return kept_.round; }      ///< In progress or last; 0 before the first.
+  std::uint32_t attempt() const { return kept_.attempt; }  ///< Counts all opened rounds of the job, from 1.
+  std::uint32_t failed_in_a_row() const { return kept_.failed_in_a_row; }
+  std::uint64_t steps() const { return kept_.steps; }  ///< Per round.
   std::optional<Time> deadline() const;
-  const std::vector<std::string> &notices() const { return notices_; }
+  const std::vector<std::string> &notices() const { return kept_.notices; }
   const std::vector<RoundRecord> &records() const { return records_; }
   /// Null before the first round.
   const Round *current() const { return current_ ? &*current_ : nullptr; }
-  const std::optional<Evaluation> &initial() const { return initial_; }
+  const std::optional<Evaluation> &initial() const { return kept_.initial; }
   std::optional<std::uint32_t> best_round() const;
   std::optional<Evaluation> final_validation() const;
   /// Every worker that is live or took part, in id order; without names, liveness and progress, which the
@@ -224,10 +231,7 @@ class Job {
     WorkerProfile profile;
     bool live = false;
     std::string not_eligible;  // why; empty: eligible
-    std::uint32_t invited_rounds = 0;
-    bool contributed_ever = false;
-    bool contributed_last = false;
-    std::optional<ReportSummary> accepted;  // its last one: a repeat gets the same answer, however late
+    SeatHistory history;
   };
 
   void on(const WorkerOnline &event, Time now, JobActions &actions);
@@ -267,7 +271,7 @@ class Job {
   void say_how_data_is_spread(JobActions &actions);
   void finish_training(JobState state, std::string reason, Time now, JobActions &actions);
   /// Those live workers that took part and have not been asked yet.
-  void ask_to_evaluate(bool Seat::*took_part, JobActions &actions);
+  void ask_to_evaluate(bool SeatHistory::*took_part, JobActions &actions);
   void end(JobState state, std::string reason, JobActions &actions);
   void say(JobActions &actions, std::string type, std::string text,
            std::vector<std::pair<std::string, EventValue>> fields = {}) const;
@@ -282,35 +286,18 @@ class Job {
   std::uint32_t max_workers() const;
 
   JobSetup setup_;
-  JobState state_ = JobState::waiting;
-  std::string reason_;
-  bool stopping_ = false;
+  JobSnapshot kept_;  // but for round_state, which current_ has
   std::uint32_t num_rounds_ = 0;
-  std::uint64_t steps_ = 0;
-  std::uint32_t round_ = 0;
-  std::uint32_t attempt_ = 0;
-  std::uint32_t failed_in_a_row_ = 0;
-  std::uint32_t failed_attempts_of_round_ = 0;
   Time last_join_{0};
   std::optional<Time> join_window_ends_;
   Time round_opened_{0};
   Time evaluation_deadline_{0};
 
   std::map<Id, Seat> seats_;
-  bool partitioning_ = false;                      // make_partitions was asked for and not yet answered
-  std::vector<std::uint64_t> partition_examples_;  // of each partition; empty before they are made
-  std::map<Id, std::uint32_t>
-      partitions_;  // worker -> its partition; a lost worker's may be given on in auto mode
+  bool partitioning_ = false;  // make_partitions was asked for and not yet answered
   std::optional<Round> current_;
   std::map<Id, UpdateReported> reports_;  // of the current attempt
-
   std::vector<RoundRecord> records_;  // one a round; the last may be of a round that has only failed so far
-  std::optional<Evaluation> initial_;
-  bool advised_ = false;
-  std::vector<std::string> notices_;
-  std::map<Id, std::string> evaluators_;  // asked for the final evaluation; the text says why one failed
-  JobState final_state_ = JobState::completed;  // after the final evaluation
-  std::string final_reason_;
 };
 
 /// The workers of a round: those that were invited least often first, ties by a seeded draw; at most `max`,

@@ -38,46 +38,46 @@ std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations, st
 
 void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions) {
   actions.changes.job = true;
-  actions.discard = RoundAttempt{round_, attempt_};
+  actions.discard = RoundAttempt{kept_.round, kept_.attempt};
   if (!outcome.succeeded) {
-    ++failed_in_a_row_;
-    ++failed_attempts_of_round_;
+    ++kept_.failed_in_a_row;
+    ++kept_.failed_attempts_of_round;
     record_round(outcome, now, actions);
-    say(actions, "round_failed", "round " + std::to_string(round_) + " failed: " + outcome.reason,
-        {{"round", static_cast<std::int64_t>(round_)},
-         {"failed_in_a_row", static_cast<std::int64_t>(failed_in_a_row_)}});
-    if (stopping_)
+    say(actions, "round_failed", "round " + std::to_string(kept_.round) + " failed: " + outcome.reason,
+        {{"round", static_cast<std::int64_t>(kept_.round)},
+         {"failed_in_a_row", static_cast<std::int64_t>(kept_.failed_in_a_row)}});
+    if (kept_.stopping)
       return finish_training(JobState::stopped,
-                             "stopped on request after round " + std::to_string(round_) + " failed", now,
+                             "stopped on request after round " + std::to_string(kept_.round) + " failed", now,
                              actions);
     const std::uint32_t tolerance =
         std::max(1U, setup_.config.is_distributed() ? setup_.config.distributed->fault_tolerance : 1U);
-    if (failed_in_a_row_ >= tolerance) {
+    if (kept_.failed_in_a_row >= tolerance) {
       return end(JobState::failed,
-                 std::to_string(failed_in_a_row_) +
-                     (failed_in_a_row_ == 1 ? " failed round" : " failed rounds in a row") +
-                     " (fault_tolerance " + std::to_string(tolerance) + "); round " + std::to_string(round_) +
-                     ": " + outcome.reason,
+                 std::to_string(kept_.failed_in_a_row) +
+                     (kept_.failed_in_a_row == 1 ? " failed round" : " failed rounds in a row") +
+                     " (fault_tolerance " + std::to_string(tolerance) + "); round " +
+                     std::to_string(kept_.round) + ": " + outcome.reason,
                  actions);
     }
-    state_ = JobState::waiting;
+    kept_.state = JobState::waiting;
     return try_to_open(now, actions);
   }
 
-  failed_in_a_row_ = 0;
+  kept_.failed_in_a_row = 0;
   for (auto &[id, seat] : seats_) {
     const auto part = current_->participants().find(id);
     const bool contributed =
         part != current_->participants().end() && part->second.state == ParticipantState::valid;
-    if (seat.contributed_last != contributed) actions.changes.seats.insert(id);
-    seat.contributed_last = contributed;
-    seat.contributed_ever = seat.contributed_ever || contributed;
+    if (seat.history.contributed_last != contributed) actions.changes.seats.insert(id);
+    seat.history.contributed_last = contributed;
+    seat.history.contributed_ever = seat.history.contributed_ever || contributed;
   }
   const RoundRecord &record = records_.back();
   say(actions, "round_completed",
-      "round " + std::to_string(round_) + " of " + std::to_string(num_rounds_) +
+      "round " + std::to_string(kept_.round) + " of " + std::to_string(num_rounds_) +
           " is complete: " + outcome.reason,
-      {{"round", static_cast<std::int64_t>(round_)},
+      {{"round", static_cast<std::int64_t>(kept_.round)},
        {"num_rounds", static_cast<std::int64_t>(num_rounds_)},
        {"train_loss", record.train_loss.value_or(std::numeric_limits<double>::quiet_NaN())},
        {"examples", static_cast<std::int64_t>(record.examples)},
@@ -85,34 +85,34 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
        {"sha256", record.model_sha256}});
   take_validation_of_previous(actions);
 
-  if (round_ >= num_rounds_) {
+  if (kept_.round >= num_rounds_) {
     return finish_training(JobState::completed, "all " + std::to_string(num_rounds_) + " rounds are done",
                            now, actions);
   }
-  if (stopping_)
-    return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(round_), now,
-                           actions);
+  if (kept_.stopping)
+    return finish_training(JobState::stopped, "stopped on request after round " + std::to_string(kept_.round),
+                           now, actions);
   const auto &early = setup_.config.config.early_stopping;
   if (early && rounds_without_improvement(early->min_delta) >= early->patience) {
     return finish_training(JobState::completed,
-                           "stopped early after round " + std::to_string(round_) +
+                           "stopped early after round " + std::to_string(kept_.round) +
                                ": the validation loss has not improved for " +
                                std::to_string(early->patience) + " rounds",
                            now, actions);
   }
-  if (!advised_ && rounds_without_improvement(0) >= kAdviseAfterRounds) {
-    advised_ = true;
-    notices_.push_back("the validation loss has not improved for " + std::to_string(kAdviseAfterRounds) +
-                       " rounds (best: round " + std::to_string(best_round().value_or(0)) +
-                       "): consider stopping the job");
-    say(actions, "advice", notices_.back());
+  if (!kept_.advised && rounds_without_improvement(0) >= kAdviseAfterRounds) {
+    kept_.advised = true;
+    kept_.notices.push_back("the validation loss has not improved for " + std::to_string(kAdviseAfterRounds) +
+                            " rounds (best: round " + std::to_string(best_round().value_or(0)) +
+                            "): consider stopping the job");
+    say(actions, "advice", kept_.notices.back());
   }
-  state_ = JobState::waiting;
+  kept_.state = JobState::waiting;
   try_to_open(now, actions);
 }
 
 void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
-  if (state_ != JobState::running || event.attempt != attempt_ ||
+  if (kept_.state != JobState::running || event.attempt != kept_.attempt ||
       current_->state() != Round::State::aggregating)
     return;
   if (event.failure.empty()) {
@@ -125,12 +125,12 @@ void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
 }
 
 void Job::record_round(const RoundOutcome &outcome, Time now, JobActions &actions) {
-  actions.changes.rounds.insert(round_);
-  if (records_.empty() || records_.back().round != round_) records_.emplace_back();
+  actions.changes.rounds.insert(kept_.round);
+  if (records_.empty() || records_.back().round != kept_.round) records_.emplace_back();
   RoundRecord &record = records_.back();
   record = RoundRecord{};
-  record.round = round_;
-  record.failed_attempts = failed_attempts_of_round_;
+  record.round = kept_.round;
+  record.failed_attempts = kept_.failed_attempts_of_round;
   record.succeeded = outcome.succeeded;
   record.reason = outcome.reason;
   record.seconds = std::chrono::duration<double>(now - round_opened_).count();
@@ -139,7 +139,7 @@ void Job::record_round(const RoundOutcome &outcome, Time now, JobActions &action
       if (seat.live && seat.not_eligible.empty()) record.examples_total += examples_of(id);
     }
   }
-  for (const std::uint64_t examples : partition_examples_) record.examples_total += examples;
+  for (const std::uint64_t examples : kept_.partition_examples) record.examples_total += examples;
   double loss = 0;
   std::uint64_t weight = 0;
   for (const auto &[id, participant] : current_->participants()) {
@@ -174,9 +174,9 @@ void Job::take_validation_of_previous(JobActions &actions) {
   }
   const auto mean = mean_of(measured, setup_.validation_examples);
   if (!mean) return;
-  const std::uint32_t round = round_ - 1;
+  const std::uint32_t round = kept_.round - 1;
   if (round == 0) {
-    initial_ = mean;
+    kept_.initial = mean;
     actions.changes.job = true;
   } else {
     records_[round - 1].validation = mean;
@@ -221,7 +221,7 @@ std::optional<std::uint32_t> Job::best_round() const {
 }
 
 std::optional<Evaluation> Job::final_validation() const {
-  if (!is_terminal(state_)) return std::nullopt;
+  if (!is_terminal(kept_.state)) return std::nullopt;
   const RoundRecord *last = last_succeeded();
   return last == nullptr ? std::nullopt : last->validation;
 }
@@ -245,8 +245,8 @@ void Job::say_how_data_is_spread(JobActions &actions) {
     }
   }
   const auto notice = [&](std::string text) {
-    notices_.push_back(std::move(text));
-    say(actions, "notice", notices_.back());
+    kept_.notices.push_back(std::move(text));
+    say(actions, "notice", kept_.notices.back());
   };
   if (setup_.local_data && total < 1'000) {
     notice("the workers have only " + std::to_string(total) +
@@ -260,35 +260,37 @@ void Job::say_how_data_is_spread(JobActions &actions) {
 }
 
 void Job::finish_training(JobState state, std::string reason, Time now, JobActions &actions) {
-  final_state_ = state;
-  final_reason_ = std::move(reason);
+  kept_.final_state = state;
+  kept_.final_reason = std::move(reason);
   // Before the first round's average there is nothing to evaluate.
-  if (last_succeeded() == nullptr) return end(state, final_reason_, actions);
+  if (last_succeeded() == nullptr) return end(state, kept_.final_reason, actions);
   if (setup_.validation_examples == 0) {
-    return end(state, final_reason_ + "; the model was not evaluated: the dataset has no validation examples",
+    return end(state,
+               kept_.final_reason + "; the model was not evaluated: the dataset has no validation examples",
                actions);
   }
-  evaluators_.clear();
-  ask_to_evaluate(&Seat::contributed_last, actions);
-  if (evaluators_.empty()) ask_to_evaluate(&Seat::contributed_ever, actions);
-  if (evaluators_.empty()) {
-    return end(state, final_reason_ + "; the final model was not evaluated: no worker that took part is live",
+  kept_.evaluators.clear();
+  ask_to_evaluate(&SeatHistory::contributed_last, actions);
+  if (kept_.evaluators.empty()) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
+  if (kept_.evaluators.empty()) {
+    return end(state,
+               kept_.final_reason + "; the final model was not evaluated: no worker that took part is live",
                actions);
   }
-  state_ = JobState::evaluating;
-  reason_ = "evaluating the final model";
+  kept_.state = JobState::evaluating;
+  kept_.reason = "evaluating the final model";
   std::chrono::milliseconds timeout = limits::kEvaluationTimeout;
   if (setup_.config.is_distributed()) {
     timeout = std::min<std::chrono::milliseconds>(
         timeout, std::chrono::seconds(setup_.config.distributed->aggregation_timeout));
   }
   evaluation_deadline_ = now + timeout;
-  say(actions, "job_evaluating", reason_);
+  say(actions, "job_evaluating", kept_.reason);
 }
 
-void Job::ask_to_evaluate(bool Seat::*took_part, JobActions &actions) {
+void Job::ask_to_evaluate(bool SeatHistory::*took_part, JobActions &actions) {
   for (const auto &[id, seat] : seats_) {
-    if (!seat.live || !(seat.*took_part) || !evaluators_.try_emplace(id).second) continue;
+    if (!seat.live || !(seat.history.*took_part) || !kept_.evaluators.try_emplace(id).second) continue;
     actions.evaluate.push_back(invitation_of(id));
   }
 }

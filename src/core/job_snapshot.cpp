@@ -8,63 +8,29 @@ namespace parsyn::core {
 Job::Job(JobSetup setup, JobSnapshot job, std::vector<SeatSnapshot> seats, std::vector<RoundRecord> records,
          std::optional<Time> deadline, Time round_opened)
     : Job(std::move(setup)) {
-  state_ = job.state;
-  reason_ = std::move(job.reason);
-  stopping_ = job.stopping;
-  steps_ = job.steps;
-  round_ = job.round;
-  attempt_ = job.attempt;
-  failed_in_a_row_ = job.failed_in_a_row;
-  failed_attempts_of_round_ = job.failed_attempts_of_round;
-  partition_examples_ = std::move(job.partition_examples);
-  partitions_ = std::move(job.partitions);
-  notices_ = std::move(job.notices);
-  advised_ = job.advised;
-  initial_ = job.initial;
-  evaluators_ = std::move(job.evaluators);
-  final_state_ = job.final_state;
-  final_reason_ = std::move(job.final_reason);
+  kept_ = std::move(job);
   records_ = std::move(records);
   round_opened_ = round_opened;
-  if (state_ == JobState::evaluating) evaluation_deadline_ = deadline.value_or(Time{0});
+  if (kept_.state == JobState::evaluating) evaluation_deadline_ = deadline.value_or(Time{0});
 
   std::map<Id, Participant> participants;
   for (SeatSnapshot &kept : seats) {
     Seat &seat = seats_[kept.worker];
     seat.profile.id = kept.worker;
-    seat.invited_rounds = kept.invited_rounds;
-    seat.contributed_ever = kept.contributed_ever;
-    seat.contributed_last = kept.contributed_last;
-    seat.accepted = kept.accepted;
-    if (kept.attempt != attempt_ || !kept.part) continue;
+    seat.history = kept.history;
+    if (kept.attempt != kept_.attempt || !kept.part) continue;
     participants[kept.worker] = std::move(*kept.part);
     if (kept.report) reports_[kept.worker] = std::move(*kept.report);
   }
-  if (job.round_state) {
-    const bool timed = round_options().timeout.has_value() && state_ == JobState::running;
-    current_.emplace(round_options(), *job.round_state, timed ? deadline : std::nullopt,
+  if (kept_.round_state) {
+    const bool timed = round_options().timeout.has_value() && kept_.state == JobState::running;
+    current_.emplace(round_options(), *kept_.round_state, timed ? deadline : std::nullopt,
                      std::move(participants));
   }
 }
 
 JobSnapshot Job::snapshot() const {
-  JobSnapshot job;
-  job.state = state_;
-  job.reason = reason_;
-  job.stopping = stopping_;
-  job.steps = steps_;
-  job.round = round_;
-  job.attempt = attempt_;
-  job.failed_in_a_row = failed_in_a_row_;
-  job.failed_attempts_of_round = failed_attempts_of_round_;
-  job.partition_examples = partition_examples_;
-  job.partitions = partitions_;
-  job.notices = notices_;
-  job.advised = advised_;
-  job.initial = initial_;
-  job.evaluators = evaluators_;
-  job.final_state = final_state_;
-  job.final_reason = final_reason_;
+  JobSnapshot job = kept_;
   if (current_) job.round_state = current_->state();
   return job;
 }
@@ -72,13 +38,8 @@ JobSnapshot Job::snapshot() const {
 SeatSnapshot Job::seat(Id worker) const {
   SeatSnapshot kept;
   kept.worker = worker;
-  kept.attempt = attempt_;
-  if (const auto found = seats_.find(worker); found != seats_.end()) {
-    kept.invited_rounds = found->second.invited_rounds;
-    kept.contributed_ever = found->second.contributed_ever;
-    kept.contributed_last = found->second.contributed_last;
-    kept.accepted = found->second.accepted;
-  }
+  kept.attempt = kept_.attempt;
+  if (const auto found = seats_.find(worker); found != seats_.end()) kept.history = found->second.history;
   if (!current_) return kept;
   const auto part = current_->participants().find(worker);
   if (part == current_->participants().end()) return kept;
@@ -89,26 +50,26 @@ SeatSnapshot Job::seat(Id worker) const {
 
 JobActions Job::resume(const std::vector<WorkerProfile> &live, Time now) {
   JobActions actions;
-  if (is_terminal(state_)) return actions;
+  if (is_terminal(kept_.state)) return actions;
   last_join_ = now;
   for (const WorkerProfile &worker : live) take_seat(worker, now);
   say(actions, "coordinator_restarted",
-      state_ == JobState::running
-          ? "the coordinator has started again; round " + std::to_string(round_) + " goes on"
+      kept_.state == JobState::running
+          ? "the coordinator has started again; round " + std::to_string(kept_.round) + " goes on"
           : "the coordinator has started again; the job goes on");
-  switch (state_) {
+  switch (kept_.state) {
     case JobState::waiting:
-      reason_.clear();  // said again, for those that are live now
+      kept_.reason.clear();  // said again, for those that are live now
       try_to_open(now, actions);
       break;
     case JobState::running:
       resume_round(now, actions);
       break;
     case JobState::evaluating:
-      for (auto &[id, failure] : evaluators_) {
+      for (auto &[id, failure] : kept_.evaluators) {
         if (failure.empty() && seats_[id].live) actions.evaluate.push_back(invitation_of(id));
       }
-      if (actions.evaluate.empty()) ask_to_evaluate(&Seat::contributed_ever, actions);
+      if (actions.evaluate.empty()) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
       on(Tick{}, now, actions);
       break;
     default:
@@ -124,8 +85,8 @@ void Job::resume_round(Time now, JobActions &actions) {
     }
     return;
   }
-  const std::uint32_t attempt = attempt_;
-  const auto goes_on = [&] { return state_ == JobState::running && attempt_ == attempt; };
+  const std::uint32_t attempt = kept_.attempt;
+  const auto goes_on = [&] { return kept_.state == JobState::running && kept_.attempt == attempt; };
   const std::map<Id, Participant> kept = current_->participants();
   for (const auto &[id, part] : kept) {
     if (part.state != ParticipantState::training || !goes_on()) continue;

@@ -12,7 +12,6 @@
 #pragma once
 
 #include <chrono>
-#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -54,15 +53,6 @@ template <typename R, typename P>
 struct IsDuration<std::chrono::duration<R, P>> : std::true_type {};
 
 [[noreturn]] inline void refuse(const std::string &what) { throw Error(ErrorCode::corrupt_data, what); }
-
-/// The other way of number_value().
-inline double number_of(const nlohmann::json &json) {
-  if (json.is_number()) return json.get<double>();
-  if (json == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (json == "Infinity") return std::numeric_limits<double>::infinity();
-  if (json == "-Infinity") return -std::numeric_limits<double>::infinity();
-  refuse("is no number");
-}
 }  // namespace archive_detail
 
 class FieldWriter {
@@ -160,7 +150,9 @@ void from_value(const nlohmann::json &json, T &value) {
     if (!json.is_boolean()) archive_detail::refuse("is not true or false");
     value = json.template get<bool>();
   } else if constexpr (std::is_floating_point_v<T>) {
-    value = static_cast<T>(archive_detail::number_of(json));
+    const auto number = number_of(json);
+    if (!number) archive_detail::refuse("is no number");
+    value = static_cast<T>(*number);
   } else if constexpr (std::is_integral_v<T>) {
     if (!json.is_number_integer()) archive_detail::refuse("is no whole number");
     if constexpr (std::is_signed_v<T>) {

@@ -228,12 +228,12 @@ void fields(Archive &archive, core::UpdateReported &value) {
 template <typename Archive>
 void fields(Archive &archive, core::SeatSnapshot &value) {
   archive("worker", value.worker);
-  archive("invited_rounds", value.invited_rounds);
-  archive("contributed_ever", value.contributed_ever);
-  archive("contributed_last", value.contributed_last);
+  archive("invited_rounds", value.history.invited_rounds);
+  archive("contributed_ever", value.history.contributed_ever);
+  archive("contributed_last", value.history.contributed_last);
   archive("attempt", value.attempt);
   archive("part", value.part);
-  archive("accepted", value.accepted);
+  archive("accepted", value.history.accepted);
   archive("report", value.report);
 }
 

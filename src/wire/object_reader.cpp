@@ -4,6 +4,7 @@
 
 #include "core/name_check.hpp"
 #include "wire/text.hpp"
+#include "wire/values.hpp"
 
 namespace parsyn::wire {
 namespace {
@@ -200,13 +201,7 @@ std::optional<std::uint64_t> ObjectReader::whole(const json &value, const std::s
 }
 
 std::optional<double> ObjectReader::number(const json &value, const std::string &path) {
-  if (value.is_number()) return value.get<double>();
-  if (value.is_string()) {
-    const std::string &written = value.get_ref<const std::string &>();
-    if (written == "NaN") return std::numeric_limits<double>::quiet_NaN();
-    if (written == "Infinity") return std::numeric_limits<double>::infinity();
-    if (written == "-Infinity") return -std::numeric_limits<double>::infinity();
-  }
+  if (const auto number = number_of(value)) return number;
   faults_.add(path, "type", path + " is " + shown(value) + "; it must be a number");
   return std::nullopt;
 }

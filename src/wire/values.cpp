@@ -1,6 +1,7 @@
 #include "wire/values.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace parsyn::wire {
 namespace {
@@ -31,6 +32,14 @@ OrderedJson number_value(double number) {
 
 OrderedJson number_value(const std::optional<double> &number) {
   return number ? number_value(*number) : OrderedJson(nullptr);
+}
+
+std::optional<double> number_of(const nlohmann::json &value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
 }
 
 OrderedJson text_or_null(const std::string &text) {

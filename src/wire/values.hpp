@@ -28,6 +28,9 @@ template <typename T>
 OrderedJson nullable(const std::optional<T> &value) {
   return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
+/// What number_value() writes, read back; nothing for another value.
+std::optional<double> number_of(const nlohmann::json &value);
+
 /// null for an empty text.
 OrderedJson text_or_null(const std::string &text);
 
