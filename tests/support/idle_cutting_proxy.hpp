@@ -2,10 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <list>
-#include <vector>
+#include <optional>
 
-#include "support/raw_socket.hpp"
+#include "support/pass_connections.hpp"
 
 namespace parsyn::test {
 
@@ -29,45 +28,24 @@ class IdleCuttingProxy {
   struct Pair {
     RawConnection client;
     RawConnection server;
-    std::chrono::steady_clock::time_point used = std::chrono::steady_clock::now();
+    std::optional<std::chrono::steady_clock::time_point> used;  // nothing: it has just come
   };
 
   void run() {
-    std::list<Pair> pairs;
-    while (!stopping_) {
-      std::vector<pollfd> polled{{listener_.descriptor(), POLLIN, 0}};
-      for (const Pair &pair : pairs) {
-        polled.push_back({pair.client.descriptor(), POLLIN, 0});
-        polled.push_back({pair.server.descriptor(), POLLIN, 0});
-      }
-      ::poll(polled.data(), polled.size(), 10);
-      std::size_t index = 1;
-      for (auto pair = pairs.begin(); pair != pairs.end();) {
-        const bool client_has = polled[index++].revents != 0;
-        const bool server_has = polled[index++].revents != 0;
-        const bool whole = (!client_has || pass(pair->client, pair->server)) &&
-                           (!server_has || pass(pair->server, pair->client));
-        const auto now = std::chrono::steady_clock::now();
-        if (client_has || server_has) pair->used = now;
-        const bool idle = now - pair->used > idle_max_;
-        if (idle) {
-          ++cuts_;
-          pair->client.reset();
-          pair->server.reset();
-        }
-        pair = whole && !idle ? std::next(pair) : pairs.erase(pair);
-      }
-      if (polled[0].revents != 0) accept_one(pairs);
-    }
-  }
-
-  void accept_one(std::list<Pair> &pairs) {
-    RawConnection client = listener_.accept();
-    try {
-      pairs.push_back({std::move(client), RawConnection(upstream_)});
-    } catch (const std::exception &) {
-      // Nobody listens upstream: the client sees its connection end.
-    }
+    pass_connections<Pair>(listener_, upstream_, stopping_,
+                           [this](Pair &pair, bool client_has, bool server_has) {
+                             const bool whole = (!client_has || pass(pair.client, pair.server)) &&
+                                                (!server_has || pass(pair.server, pair.client));
+                             const auto now = std::chrono::steady_clock::now();
+                             if (client_has || server_has || !pair.used) pair.used = now;
+                             const bool idle = now - *pair.used > idle_max_;
+                             if (idle) {
+                               ++cuts_;
+                               pair.client.reset();
+                               pair.server.reset();
+                             }
+                             return whole && !idle;
+                           });
   }
 
   /// False when the connection has ended.

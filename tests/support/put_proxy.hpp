@@ -4,13 +4,12 @@
 
 #include <atomic>
 #include <cstdint>
-#include <list>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "support/raw_socket.hpp"
+#include "support/pass_connections.hpp"
 
 namespace parsyn::test {
 
@@ -55,23 +54,10 @@ class PutProxy {
   };
 
   void run() {
-    std::list<Pair> pairs;
-    while (!stopping_) {
-      std::vector<pollfd> polled{{listener_.descriptor(), POLLIN, 0}};
-      for (const Pair &pair : pairs) {
-        polled.push_back({pair.client.descriptor(), POLLIN, 0});
-        polled.push_back({pair.server.descriptor(), POLLIN, 0});
-      }
-      ::poll(polled.data(), polled.size(), 10);
-      std::size_t index = 1;
-      for (auto pair = pairs.begin(); pair != pairs.end();) {
-        const bool client_has = polled[index++].revents != 0;
-        const bool server_has = polled[index++].revents != 0;
-        const bool whole = (!client_has || pass_request(*pair)) && (!server_has || pass_answer(*pair));
-        pair = whole ? std::next(pair) : pairs.erase(pair);
-      }
-      if (polled[0].revents != 0) pairs.push_back({listener_.accept(), RawConnection(upstream_), {}});
-    }
+    pass_connections<Pair>(listener_, upstream_, stopping_,
+                           [this](Pair &pair, bool client_has, bool server_has) {
+                             return (!client_has || pass_request(pair)) && (!server_has || pass_answer(pair));
+                           });
   }
 
   /// Nothing when the connection has ended.

@@ -1,6 +1,7 @@
 // A coordinator in memory with one tiny dataset and one tiny model, for tests that look at rounds.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,11 +28,14 @@ inline Examples few_examples(std::uint64_t count) {
 
 class SmallJob {
  public:
-  explicit SmallJob(StateDict initial = constant(0), std::uint64_t examples = 12,
-                    CoordinatorOptions options = {}) {
+  using MakeCoordinator = std::function<std::unique_ptr<Coordinator>(const CoordinatorOptions &)>;
+
+  explicit SmallJob(
+      const StateDict &initial = constant(0), std::uint64_t examples = 12, CoordinatorOptions options = {},
+      const MakeCoordinator &make = [](const auto &with) { return make_coordinator(with); }) {
     options.store = options.store ? options.store : make_memory_store();
     options.join_window = std::chrono::milliseconds(0);
-    coordinator = make_coordinator(options);
+    coordinator = make(options);
     dataset = coordinator->add_dataset("small", few_examples(examples), std::nullopt).id;
     ModelSpec spec;
     spec.name = "small";

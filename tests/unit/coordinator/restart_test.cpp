@@ -14,21 +14,22 @@ using namespace parsyn::test;
 
 namespace {
 
+CoordinatorOptions lasting(std::uint32_t keep_rounds) {
+  CoordinatorOptions options;
+  options.store = make_memory_store();
+  options.journal = make_memory_journal();
+  options.join_window = std::chrono::milliseconds(0);
+  options.keep_rounds = keep_rounds;
+  return options;
+}
+
 /// What outlives a coordinator, and the coordinators that use it one after the other.
 class Restarts {
  public:
-  explicit Restarts(std::uint32_t keep_rounds = limits::kKeepRoundsDefault) {
-    options_.store = make_memory_store();
-    options_.journal = make_memory_journal();
-    options_.join_window = std::chrono::milliseconds(0);
-    options_.keep_rounds = keep_rounds;
-    restart();
-    dataset = coordinator->add_dataset("small", few_examples(12), std::nullopt).id;
-    ModelSpec spec;
-    spec.name = "small";
-    spec.description.kind = "custom";
-    model = coordinator->add_model(spec, constant(0)).id;
-  }
+  explicit Restarts(std::uint32_t keep_rounds = limits::kKeepRoundsDefault)
+      : options_(lasting(keep_rounds)), small_(constant(0), 12, options_, [this](const auto &options) {
+          return coordinator::make_coordinator(options, clock);
+        }) {}
 
   void restart() {
     coordinator.reset();
@@ -39,41 +40,34 @@ class Restarts {
     for (ManualWorker &worker : workers) worker.reach(*coordinator);
   }
 
-  std::vector<ManualWorker> join(int count) const {
-    std::vector<ManualWorker> workers;
-    for (int i = 0; i < count; ++i) workers.push_back(ManualWorker::join(*coordinator));
-    return workers;
-  }
+  std::vector<ManualWorker> join(std::size_t count) const { return small_.join(count); }
+  /// Every round averages all of them.
   JobConfig config(const std::vector<ManualWorker> &workers, std::uint32_t rounds) const {
-    JobConfig config;
-    config.name = "small";
-    config.dataset_id = dataset;
-    config.model_id = model;
-    config.seed = 1;
-    config.distributed = DistributedConfig{};
-    config.distributed->num_rounds = rounds;
-    config.distributed->steps_per_round = 1;
-    config.distributed->min_workers = static_cast<std::uint32_t>(workers.size());
-    config.distributed->max_workers = config.distributed->min_workers;
-    config.distributed->aggregation_timeout = 60;
-    config.worker_selection.mode = SelectionMode::own;
-    for (const ManualWorker &worker : workers) config.worker_selection.worker_ids.push_back(worker.id());
-    return config;
+    return small_.config_for(workers, static_cast<std::uint32_t>(workers.size()), rounds);
   }
-  float value(Id job, const RoundChoice &round = {}) const {
-    const ObjectInfo object = coordinator->job_model(job, round);
-    return f32_elements(read_safetensors(*options_.store->open(object.key)).at("w")).at(0);
-  }
+  float value(Id job, const RoundChoice &round = {}) const { return small_.value(job, round); }
   CoordinatorOptions &options() { return options_; }
 
   MovedClock clock;
-  std::unique_ptr<Coordinator> coordinator;
-  Id dataset = 0;
-  Id model = 0;
 
  private:
   CoordinatorOptions options_;
+  SmallJob small_;
+
+ public:
+  std::unique_ptr<Coordinator> &coordinator = small_.coordinator;
 };
+
+/// What a worker says while it does the first step of its task.
+Heartbeat training(const ManualWorker &worker, const Task &task) {
+  Heartbeat heartbeat{.lease = worker.lease(), .progress = TaskProgress{}};
+  heartbeat.progress->task_id = task.task_id;
+  heartbeat.progress->job_id = task.job_id;
+  heartbeat.progress->round = task.round;
+  heartbeat.progress->phase = "training";
+  heartbeat.progress->steps = task.steps;
+  return heartbeat;
+}
 
 /// Waits until `done`, at most ten seconds.
 template <typename Done>
@@ -184,12 +178,7 @@ TEST_CASE("events of a job go on with higher numbers after a restart") {
   std::vector<ManualWorker> workers = run.join(1);
   const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
   const Task task = workers[0].task();
-  Heartbeat heartbeat{.lease = workers[0].lease(), .progress = TaskProgress{}};
-  heartbeat.progress->task_id = task.task_id;
-  heartbeat.progress->job_id = job;
-  heartbeat.progress->round = 1;
-  heartbeat.progress->phase = "training";
-  workers[0].transport().heartbeat(heartbeat);
+  workers[0].transport().heartbeat(training(workers[0], task));
   const std::uint64_t last = run.coordinator->events_after(job, 0, 1'000).back().sequence;
   run.restart(workers);
   const std::vector<Event> newer = run.coordinator->events_after(job, last, 1'000);
@@ -372,12 +361,7 @@ TEST_CASE("a worker that is live but does no step is reported as stalled, once, 
   std::vector<ManualWorker> workers = run.join(1);
   const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
   const Task task = workers[0].task();
-  Heartbeat heartbeat{.lease = workers[0].lease(), .progress = TaskProgress{}};
-  heartbeat.progress->task_id = task.task_id;
-  heartbeat.progress->job_id = job;
-  heartbeat.progress->round = 1;
-  heartbeat.progress->phase = "training";
-  heartbeat.progress->steps = 1;
+  Heartbeat heartbeat = training(workers[0], task);
   const auto beat = [&](std::int64_t seconds) {
     run.clock.move(std::chrono::seconds(seconds));
     workers[0].transport().heartbeat(heartbeat);

@@ -100,6 +100,8 @@ TEST_CASE("out of descriptors is unavailable, and says what to do") {
   const TemporaryFolder folder;
   system::FileSystem &files = system::posix_file_system();
   const fs::path path = folder.file("a", "x");
+  // UndefinedBehaviorSanitizer needs a descriptor to look at a class for the first time.
+  system::write_text_file(folder.path() / "before", "x");
   const NoDescriptors none;
   for (const Error &error :
        {error_of([&] { files.open(path); }), error_of([&] { files.create(folder.path() / "b", 0600); }),
