@@ -61,8 +61,7 @@ CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options, system::Runt
 CoordinatorImpl::~CoordinatorImpl() {
   stop();
   loop_->end_callbacks();  // they post to the pool
-  pool_.reset();
-  loop_.reset();
+  // Then the members, from the last: not by reset(), which hides the pool from its own work that still runs.
 }
 
 void CoordinatorImpl::stop() {
