@@ -5,9 +5,9 @@
 // Coordinator's WorkerService on the other. parsyn brings two: in-process, and HTTP(S) (http.hpp).
 //
 // A worker opens a session and gets a lease, which each heartbeat renews. It asks for a task, performs it and
-// reports. A newer session of the same worker supersedes the older one: the older one's calls throw
-// Error(conflict) with a fault whose code is "lease_superseded", and the older process stops; "lease_expired"
-// means: open a session again.
+// reports. A session of another process (`instance`) with the same token supersedes the older one: the older
+// one's calls throw Error(conflict) with a fault whose code is "lease_superseded", and the older process
+// stops; "lease_expired" means: open a session again. The same process that asks again has the same session.
 //
 // Thread-safety: both interfaces may be called from any thread, several calls at once.
 #pragma once

@@ -76,10 +76,10 @@ void CoordinatorImpl::keep_session(Id worker, Batch &batch) {
   std::erase_if(session->kept_tasks, [&](const wire::StoredTask &task) {
     return Sessions::find_task(*session, task.task_id) == nullptr;
   });
-  batch.writes.push_back(
-      {"sessions", key,
-       wire::encode_stored(wire::StoredSession{session->lease, session->instance, session->capabilities,
-                                               session->local_datasets, session->kept_tasks})});
+  batch.writes.push_back({"sessions", key,
+                          wire::encode_stored(wire::StoredSession{
+                              session->lease, session->instance, session->replaced, session->capabilities,
+                              session->local_datasets, session->kept_tasks})});
 }
 
 void CoordinatorImpl::collect_models(JobEntry &entry, Batch &batch) {

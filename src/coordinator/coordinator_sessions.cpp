@@ -44,20 +44,32 @@ SessionGrant CoordinatorImpl::open_session(Id worker, const SessionRequest &requ
                                          std::to_string(request.protocol_version) +
                                          ": install the same release on both");
   }
+  if (request.instance.empty()) {
+    throw Error(ErrorCode::invalid_argument, "instance must name the worker's process",
+                {{"instance", "required", "it tells two processes with one token apart: random for each"}});
+  }
   return loop_->call<SessionGrant>([this, worker, request](Batch &batch) {
     const auto found = workers_.find(worker);
     if (found == workers_.end())
       throw Error(ErrorCode::unauthorized, "worker " + std::to_string(worker) + " has been removed");
     WorkerInfo &info = found->second.info;
-    if (const Session *older = sessions_.find(worker);
-        older != nullptr && older->instance != request.instance) {
+    const Session *older = sessions_.find(worker);
+    const std::uint64_t older_lease = older == nullptr ? 0 : older->lease;
+    Session &session =
+        sessions_.open(worker, request, runtime_.now() + options_.lease_duration, batch.effects);
+    const SessionGrant grant{worker,
+                             info.name,
+                             session.lease,
+                             options_.heartbeat_interval,
+                             options_.lease_duration,
+                             options_.progress_interval};
+    if (session.lease == older_lease) return grant;
+    if (older_lease != 0) {
       log(LogLevel::warning, "worker.superseded",
           "a new process takes the place of worker " + std::to_string(worker) + " (" + info.name +
               "); the older one is told to stop",
           batch);
     }
-    Session &session =
-        sessions_.open(worker, request, runtime_.now() + options_.lease_duration, batch.effects);
     unkept_sessions_.insert(worker);
     info.seen_ms = runtime_.wall_ms();
     info.capabilities = request.capabilities;
@@ -68,12 +80,6 @@ SessionGrant CoordinatorImpl::open_session(Id worker, const SessionRequest &requ
         "worker " + std::to_string(worker) + " (" + info.name + ") is online on " +
             request.capabilities.device,
         batch);
-    const SessionGrant grant{worker,
-                             info.name,
-                             session.lease,
-                             options_.heartbeat_interval,
-                             options_.lease_duration,
-                             options_.progress_interval};
     step_all(core::WorkerOnline{profile_of(worker, session)}, batch);
     return grant;
   });

@@ -8,6 +8,9 @@
 namespace parsyn::coordinator {
 namespace {
 
+/// Of processes replaced, per worker: more than can be at work with one token by mistake.
+constexpr std::size_t kReplacedMax = 16;
+
 void answer_parked(Session &session, std::optional<Task> task, Effects &effects) {
   if (!session.parked) return;
   effects.push_back(
@@ -18,11 +21,28 @@ void answer_parked(Session &session, std::optional<Task> task, Effects &effects)
   throw Error(ErrorCode::conflict, message, {{"lease", std::move(code), message}});
 }
 
+[[noreturn]] void refuse_superseded(Id worker) {
+  refuse_lease("lease_superseded", "a newer process has opened a session as worker " +
+                                       std::to_string(worker) + ": this one must stop");
+}
+
 }  // namespace
 
 Session &Sessions::open(Id worker, const SessionRequest &request, Time expires, Effects &effects) {
-  if (Session *older = find(worker)) answer_parked(*older, std::nullopt, effects);
   Session session;
+  if (Session *older = find(worker)) {
+    if (older->instance == request.instance) {
+      older->expires = expires;
+      return *older;
+    }
+    // Else a request of the replaced process that comes late, or again, would end the newer one.
+    if (std::ranges::find(older->replaced, request.instance) != older->replaced.end())
+      refuse_superseded(worker);
+    answer_parked(*older, std::nullopt, effects);
+    session.replaced = std::move(older->replaced);
+    if (session.replaced.size() == kReplacedMax) session.replaced.erase(session.replaced.begin());
+    session.replaced.push_back(older->instance);
+  }
   session.lease = ++last_lease_;
   session.instance = request.instance;
   session.expires = expires;
@@ -35,6 +55,7 @@ void Sessions::restore(Id worker, const wire::StoredSession &stored, Time expire
   Session session;
   session.lease = stored.lease;
   session.instance = stored.instance;
+  session.replaced = stored.replaced;
   session.expires = expires;
   session.capabilities = stored.capabilities;
   session.local_datasets = stored.local_datasets;
@@ -63,10 +84,7 @@ Session &Sessions::live(Id worker, std::uint64_t lease) {
   Session *session = find(worker);
   if (session == nullptr)
     refuse_lease("lease_expired", "the lease has ended: open a session and ask for a task");
-  if (session->lease > lease) {
-    refuse_lease("lease_superseded", "a newer process has opened a session as worker " +
-                                         std::to_string(worker) + ": this one must stop");
-  }
+  if (session->lease > lease) refuse_superseded(worker);
   if (session->lease < lease)
     refuse_lease("lease_expired", "the lease is not known: open a session and ask for a task");
   return *session;

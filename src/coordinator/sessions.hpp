@@ -19,6 +19,7 @@ namespace parsyn::coordinator {
 struct Session {
   std::uint64_t lease = 0;
   std::string instance;
+  std::vector<std::string> replaced;  // instances whose place this one took, the latest last
   Time expires{0};
   TrainerCapabilities capabilities;
   std::vector<LocalDataset> local_datasets;
@@ -37,7 +38,10 @@ using Effects = std::vector<std::function<void()>>;
 /// Not thread-safe: the coordinator's lock guards it.
 class Sessions {
  public:
-  /// Replaces an older session of this worker, whose poll is answered empty. Leases only rise.
+  /// Replaces an older session of this worker, whose poll is answered empty. Leases only rise. Asked again by
+  /// the same process, while its session is live, nothing changes but when it expires: the first answer was
+  /// lost, or the network repeats a request. Throws Error(conflict) with a fault "lease_superseded" for a
+  /// process whose place a newer one has taken.
   Session &open(Id worker, const SessionRequest &request, Time expires, Effects &effects);
   void end(Id worker, Effects &effects);
   /// After a restart: leases go on after `last`, and these sessions are live again.

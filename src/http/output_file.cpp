@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "parsyn/error.hpp"
+#include "system/file_system.hpp"
 
 namespace parsyn::http {
 
@@ -50,8 +51,8 @@ void OutputFile::close() {
 }
 
 void OutputFile::fail(const char *what, int error) const {
-  throw Error(ErrorCode::io,
-              std::string(what) + " " + path_.string() + ": " + std::system_category().message(error));
+  // Not "not found": that is what the server says of what is downloaded.
+  system::throw_file_error(what, path_, error == ENOENT || error == ENOTDIR ? EIO : error);
 }
 
 }  // namespace parsyn::http

@@ -251,8 +251,9 @@ ObjectInfo FileStore::stat(std::string_view key) const {
       // flushed the folder.
       try {
         flush_if_there(path.parent_path());
-      } catch (...) {
-        unflushed_.add(name);
+      } catch (const Error &error) {
+        // Not when nothing was tried, as without a file descriptor to try it with.
+        if (error.code() != ErrorCode::unavailable) unflushed_.add(name);
         throw;
       }
       sha256 = system::sha256_hex(system::FileSource(path, files_));

@@ -362,6 +362,7 @@ template <typename Archive>
 void fields(Archive &archive, StoredSession &value) {
   archive("lease", value.lease);
   archive("instance", value.instance);
+  archive("replaced", value.replaced);
   archive("capabilities", value.capabilities);
   archive("local_datasets", value.local_datasets);
   archive("tasks", value.tasks);

@@ -69,6 +69,7 @@ struct StoredTask {
 struct StoredSession {
   std::uint64_t lease = 0;
   std::string instance;
+  std::vector<std::string> replaced;
   TrainerCapabilities capabilities;
   std::vector<LocalDataset> local_datasets;
   std::vector<StoredTask> tasks;

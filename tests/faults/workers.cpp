@@ -154,10 +154,12 @@ TEST_CASE(
   SmallJob small;
   const WorkerCredentials credentials = small.coordinator->add_worker({"twice", WorkerKind::own});
   for (int trial = 0; trial < 50; ++trial) {
-    ManualWorker one(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                     "one");
-    ManualWorker two(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
-                     "two");
+    const auto process = [&](const std::string &name) {
+      return ManualWorker(make_in_process_transport(small.coordinator->worker_service(), credentials.token),
+                          name + std::to_string(trial));
+    };
+    ManualWorker one = process("one");
+    ManualWorker two = process("two");
     std::thread first([&] { one.connect(); });
     std::thread second([&] { two.connect(); });
     first.join();

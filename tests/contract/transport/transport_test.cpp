@@ -158,6 +158,35 @@ TEST_CASE("an unknown or revoked token is refused") {
   CHECK(code_of([&] { a.connect(); }) == ErrorCode::unauthorized);
 }
 
+TEST_CASE("a process that asks for its session again has the same one, with the task that it holds") {
+  Backend backend(GENERATE("in-process", "http"));
+  ManualWorker a = backend.join("a");
+  const std::uint64_t lease = a.lease();
+  backend.small.coordinator->submit(backend.small.config(1, 1));
+  const Task task = a.task();
+  CHECK(a.connect().lease == lease);  // as when the network delivers a request twice
+  CHECK(a.task().task_id == task.task_id);
+  CHECK(a.train(task, constant(1)).accepted);
+}
+
+TEST_CASE("a late request of a process that was replaced does not end the newer one's session") {
+  Backend backend(GENERATE("in-process", "http"));
+  const std::string token = backend.small.coordinator->add_worker({"a", WorkerKind::own}).token;
+  ManualWorker older(backend.connect(token), "older");
+  older.connect();
+  ManualWorker newer(backend.connect(token), "newer");
+  newer.connect();
+  try {
+    older.connect();
+    FAIL("was accepted");
+  } catch (const Error &error) {
+    CHECK(error.code() == ErrorCode::conflict);
+    REQUIRE(error.faults().size() == 1);
+    CHECK(error.faults()[0].code == "lease_superseded");
+  }
+  newer.transport().heartbeat({.lease = newer.lease(), .progress = {}});
+}
+
 TEST_CASE("another version of the protocol is refused in words") {
   Backend backend(GENERATE("in-process", "http"));
   const auto transport =
