@@ -1,7 +1,7 @@
 #include "common/listen_address.hpp"
 
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::programs {
 
@@ -28,7 +28,7 @@ ListenAddress parse_listen_address(std::string_view text) {
     port = text.substr(colon + 1);
   }
   if (host.empty()) throw refused("has no host");
-  const auto number = system::parse_u64(port);
+  const auto number = text::parse_u64(port);
   if (!number || *number > 65'535) throw refused("has a port that is not a number from 0 to 65535");
   return {std::string(host), static_cast<std::uint16_t>(*number)};
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -27,7 +27,7 @@ std::string plain_text(std::string_view text) {
     std::size_t end = at + 1;
     while (end < text.size() && end < at + 4 && is_continuation(text[end])) ++end;
     const std::string_view character = text.substr(at, end - at);
-    if (!system::is_utf8(character)) {
+    if (!text::is_utf8(character)) {
       result += "\xEF\xBF\xBD";
       ++at;
       continue;

@@ -8,7 +8,7 @@
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -46,13 +46,13 @@ http::HttpClientResponse ask_for_head(RestClient &client, const std::string &pat
 }  // namespace
 
 Downloaded download_model(RestClient &client, const Download &command) {
-  const std::string query = command.round.empty() ? "" : "?round=" + system::percent_encode(command.round);
+  const std::string query = command.round.empty() ? "" : "?round=" + text::percent_encode(command.round);
   const std::string path = path_of(Resource::job, command.id) + "/model" + query;
 
   // Known before the first byte, so that a file of another object is never gone on with.
   const http::HttpClientResponse head = ask_for_head(client, path);
   const std::string sha256 = header(head, "X-Content-SHA256");
-  const auto bytes = system::parse_u64(header(head, "Content-Length"));
+  const auto bytes = text::parse_u64(header(head, "Content-Length"));
   if (sha256.size() < kNamedDigits || sha256.find_first_not_of("0123456789abcdef") != std::string::npos ||
       !bytes) {
     throw Error(ErrorCode::protocol, "the coordinator's answer does not tell the model's size and digest");

@@ -5,7 +5,7 @@
 #include "job/commands.hpp"
 #include "job/printing.hpp"
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -106,8 +106,8 @@ Json model_document(const ModelAdd &command) {
   if (command.from_job.empty()) return document;
   const std::size_t colon = command.from_job.find(':');
   const std::string round = colon == std::string::npos ? "" : command.from_job.substr(colon + 1);
-  const auto id = system::parse_u64(command.from_job.substr(0, colon));
-  const auto number = system::parse_u64(round);
+  const auto id = text::parse_u64(command.from_job.substr(0, colon));
+  const auto number = text::parse_u64(round);
   if (!id || (colon != std::string::npos && !number && round != "best")) {
     throw Error(ErrorCode::invalid_argument,
                 "--from-job " + command.from_job + " must look like ID, ID:ROUND or ID:best");

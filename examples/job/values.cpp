@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "common/plain_text.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::programs {
 
@@ -17,7 +17,7 @@ Json value_at(const Json &document, std::string_view path) {
     path.remove_prefix(dot == std::string_view::npos ? path.size() : dot + 1);
     if (value->is_object() && value->contains(name)) {
       value = &value->at(name);
-    } else if (const auto index = system::parse_u64(name);
+    } else if (const auto index = text::parse_u64(name);
                index && value->is_array() && *index < value->size()) {
       value = &value->at(*index);
     } else {

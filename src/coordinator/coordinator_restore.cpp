@@ -4,7 +4,7 @@
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
 #include "parsyn/safetensors.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::coordinator {
 namespace {
@@ -17,13 +17,13 @@ constexpr char kDatasetsFolder[] = "datasets/";
 constexpr char kModelsFolder[] = "models/";
 
 /// Of a key that journal_key() made.
-Id first_number(std::string_view key) { return system::parse_u64(key.substr(0, key.find('/'))).value(); }
+Id first_number(std::string_view key) { return text::parse_u64(key.substr(0, key.find('/'))).value(); }
 
 /// The number after `folder` in an object's key; nothing: it has another form.
 std::optional<Id> id_in_key(std::string_view key, std::string_view folder) {
   const std::size_t end = key.find('/', folder.size());
   if (end == std::string_view::npos) return std::nullopt;
-  return system::parse_u64(key.substr(folder.size(), end - folder.size()));
+  return text::parse_u64(key.substr(folder.size(), end - folder.size()));
 }
 
 /// Calls `take` with the first number of each key in the range, and its document.
@@ -149,7 +149,7 @@ void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
   entry->global = state.global.key.empty() ? stored.initial_global : state.global;
   read_one(*journal_, "job_partitions", key, entry->partitions);
   journal_->for_each("event_ceilings", {key, key + '\0'}, [&](std::string_view, std::string_view text) {
-    entry->event_ceiling = system::parse_u64(text).value();
+    entry->event_ceiling = text::parse_u64(text).value();
   });
   entry->events_loaded = false;
   find_models(*entry);

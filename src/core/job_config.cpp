@@ -9,6 +9,7 @@
 #include "core/job_check.hpp"
 #include "core/job_ranges.hpp"
 #include "core/name_check.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn {
 namespace core {
@@ -184,7 +185,7 @@ class JobExaminer {
 
   static std::string shown(const std::string &text) {
     constexpr std::size_t kShownMax = 60;
-    if (!is_utf8(text) || has_control_characters(text)) return "this text";
+    if (!text::is_utf8(text) || text::has_control_characters(text)) return "this text";
     if (text.size() > kShownMax) return "this long text";
     return text.empty() ? "an empty text" : text;
   }

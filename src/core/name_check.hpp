@@ -12,10 +12,4 @@ namespace parsyn::core {
 /// it.
 std::string why_name_is_refused(std::string_view name);
 
-/// Well-formed UTF-8 (RFC 3629): shortest forms only, no surrogates, nothing above U+10FFFF.
-bool is_utf8(std::string_view text);
-
-/// Whether UTF-8 text has a control character: below U+0020, U+007F to U+009F.
-bool has_control_characters(std::string_view text);
-
 }  // namespace parsyn::core

@@ -9,7 +9,7 @@
 #include "data/numbers.hpp"
 #include "data/targets.hpp"
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::data {
 namespace {
@@ -18,7 +18,7 @@ constexpr std::string_view kDefaultLabelColumn = "label";
 
 std::string shown(std::string_view value) {
   std::string text(1, '"');
-  text += system::printable(value, 60);
+  text += text::printable(value, 60);
   text += '"';
   return text;
 }

@@ -11,7 +11,7 @@
 #include "data/targets.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/limits.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::data {
 namespace {
@@ -123,7 +123,7 @@ class LineHandler : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t &name) override {
     const bool is_x = name == "x";
     if (!is_x && name != "y") {
-      return refuse("the key \"" + system::printable(name, 60) +
+      return refuse("the key \"" + text::printable(name, 60) +
                     "\" is unknown; a line has \"x\" and \"y\" only");
     }
     bool &seen = is_x ? has_x_ : has_y_;

@@ -7,7 +7,7 @@
 #include "http/byte_range.hpp"
 #include "http/client_url.hpp"
 #include "http/text.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -29,7 +29,7 @@ void AnswerReceiver::take_header(std::string_view line) {
     response_.headers.clear();
     const auto space = line.find(' ');
     const auto status =
-        space == std::string_view::npos ? std::nullopt : system::parse_u64(line.substr(space + 1, 3));
+        space == std::string_view::npos ? std::nullopt : text::parse_u64(line.substr(space + 1, 3));
     if (!status) fail(ErrorCode::protocol, "the answer's first line is not HTTP");
     response_.status = static_cast<int>(*status);
     begun_ = response_.status >= 200;
@@ -49,7 +49,7 @@ void AnswerReceiver::end_head() {
   const bool has_length = request_.method != "HEAD" && response_.status != 204 && response_.status != 304;
   if (const auto found = response_.headers.find("Content-Length");
       has_length && found != response_.headers.end()) {
-    content_length_ = system::parse_u64(found->second);
+    content_length_ = text::parse_u64(found->second);
   }
 }
 
@@ -68,7 +68,7 @@ void AnswerReceiver::check_partial_content() const {
   }
   const auto length = response_.headers.find("Content-Length");
   if (length != response_.headers.end() &&
-      system::parse_u64(length->second) != range->range.last - range->range.first + 1) {
+      text::parse_u64(length->second) != range->range.last - range->range.first + 1) {
     fail(ErrorCode::protocol, "the partial answer's Content-Range and Content-Length differ");
   }
 }

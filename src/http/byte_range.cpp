@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "http/text.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::http {
 
@@ -20,16 +20,16 @@ RangeRequest parse_range(std::string_view header, std::uint64_t size) {
   const std::string_view last_text = spec.substr(dash + 1);
 
   if (first_text.empty()) {
-    const auto suffix = system::parse_u64(last_text);
+    const auto suffix = text::parse_u64(last_text);
     if (!suffix) return whole;
     if (*suffix == 0 || size == 0) return {Kind::unsatisfiable, {}};
     return {Kind::part, {size - std::min(*suffix, size), size - 1}};
   }
-  const auto first = system::parse_u64(first_text);
+  const auto first = text::parse_u64(first_text);
   if (!first) return whole;
   std::uint64_t last = UINT64_MAX;
   if (!last_text.empty()) {
-    const auto parsed = system::parse_u64(last_text);
+    const auto parsed = text::parse_u64(last_text);
     if (!parsed || *parsed < *first) return whole;
     last = *parsed;
   }
@@ -45,13 +45,13 @@ std::optional<ContentRange> parse_content_range(std::string_view header) {
   const auto dash = spec.find('-');
   const auto slash = spec.find('/');
   if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash) return std::nullopt;
-  const auto first = system::parse_u64(spec.substr(0, dash));
-  const auto last = system::parse_u64(spec.substr(dash + 1, slash - dash - 1));
+  const auto first = text::parse_u64(spec.substr(0, dash));
+  const auto last = text::parse_u64(spec.substr(dash + 1, slash - dash - 1));
   if (!first || !last || *last < *first) return std::nullopt;
   ContentRange parsed{{*first, *last}, std::nullopt};
   const std::string_view size = spec.substr(slash + 1);
   if (size != "*") {
-    parsed.size = system::parse_u64(size);
+    parsed.size = text::parse_u64(size);
     if (!parsed.size || *last >= *parsed.size) return std::nullopt;
   }
   return parsed;
@@ -62,7 +62,7 @@ std::optional<std::uint64_t> parse_unsatisfied_range(std::string_view header) {
   const auto space = header.find(' ');
   if (space == std::string_view::npos || !same_word(header.substr(0, space), "bytes")) return std::nullopt;
   const std::string_view spec = trimmed(header.substr(space + 1));
-  return spec.starts_with("*/") ? system::parse_u64(spec.substr(2)) : std::nullopt;
+  return spec.starts_with("*/") ? text::parse_u64(spec.substr(2)) : std::nullopt;
 }
 
 }  // namespace parsyn::http

@@ -9,7 +9,7 @@
 
 #include "http/client_url.hpp"
 #include "http/text.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -61,7 +61,7 @@ ClientTransfer::ClientTransfer(const HttpClientOptions &options, const HttpClien
   check_url(request.url);
   if (!is_token(request.method)) {
     throw Error(ErrorCode::invalid_argument,
-                "'" + system::printable(request.method, 50) + "' is not an HTTP method");
+                "'" + text::printable(request.method, 50) + "' is not an HTTP method");
   }
   handles_.reset();
   try {
@@ -158,7 +158,7 @@ void ClientTransfer::set_headers() {
   for (const auto &[name, value] : headers) {
     const bool one_line = value.find_first_of(std::string_view("\r\n\0", 3)) == std::string::npos;
     if (!is_token(name) || !one_line) {
-      throw Error(ErrorCode::invalid_argument, "the request header '" + system::printable(name, 50) +
+      throw Error(ErrorCode::invalid_argument, "the request header '" + text::printable(name, 50) +
                                                    "' has a bad name, or a value of several lines");
     }
     // To cURL, "Name:" takes a header away; "Name;" is one with an empty value.

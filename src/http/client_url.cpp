@@ -4,7 +4,7 @@
 
 #include "http/text.hpp"
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -43,7 +43,7 @@ std::string shown_url(std::string_view url) {
   std::string text;
   if (!parts.scheme.empty()) text = std::string(parts.scheme) + "://" + std::string(host);
   text += parts.path;
-  return system::printable(text, kShownBytesMax);
+  return text::printable(text, kShownBytesMax);
 }
 
 void check_url(std::string_view url) {

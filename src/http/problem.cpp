@@ -4,7 +4,7 @@
 
 #include "http/http_server.hpp"
 #include "http/response_head.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -14,7 +14,7 @@ constexpr std::size_t kDetailBytesMax = 64 << 10;
 std::string json_text(std::string_view text) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string json = "\"";
-  for (const char c : system::is_utf8(text) ? std::string(text) : system::printable(text, kDetailBytesMax)) {
+  for (const char c : text::is_utf8(text) ? std::string(text) : text::printable(text, kDetailBytesMax)) {
     const auto value = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       json += '\\';

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "http/text.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -103,7 +103,7 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
     }
     const auto length = head.headers.find("Content-Length");
     // The library takes a list of equal lengths for one.
-    if (length != head.headers.end() && !system::parse_u64(length->second))
+    if (length != head.headers.end() && !text::parse_u64(length->second))
       refuse(400, "Content-Length is not a number");
     if (!head.http_1_0 && !head.headers.contains("Host")) refuse(400, "the Host header is missing");
     head.chunked = chunked();

@@ -5,7 +5,8 @@
 
 #include "http/text.hpp"
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 [[noreturn]] void refuse(std::string what) { throw Error(ErrorCode::invalid_argument, std::move(what)); }
 
 std::string decoded(std::string_view text, std::string_view where) {
-  auto result = system::percent_decode(text);
+  auto result = text::percent_decode(text);
   if (!result) refuse("the request's " + std::string(where) + " has a broken percent escape");
   if (result->find('\0') != std::string::npos) refuse("the request's " + std::string(where) + " holds a NUL");
   return *std::move(result);
@@ -63,7 +64,7 @@ RequestTarget parse_request_target(std::string_view target) {
     std::string name = decoded(pair.substr(0, equals), "query");
     std::string value = equals == std::string_view::npos ? "" : decoded(pair.substr(equals + 1), "query");
     if (!parsed.query.emplace(name, std::move(value)).second) {
-      refuse("the query has '" + system::printable(name, 100) + "' more than once");
+      refuse("the query has '" + text::printable(name, 100) + "' more than once");
     }
   }
   return parsed;

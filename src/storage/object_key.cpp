@@ -7,7 +7,7 @@
 #include "parsyn/limits.hpp"
 #include "parsyn/object_store.hpp"
 #include "system/files.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn {
 namespace storage {
@@ -69,9 +69,8 @@ std::optional<std::string> fault_of(std::string_view text, bool prefix) {
 
 void check_object_prefix(std::string_view prefix) {
   if (const auto fault = fault_of(prefix, true)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "object key prefix " + in_quotes(system::printable(prefix, 200)) + " is not valid: " + *fault);
+    throw Error(ErrorCode::invalid_argument,
+                "object key prefix " + in_quotes(text::printable(prefix, 200)) + " is not valid: " + *fault);
   }
 }
 
@@ -84,7 +83,7 @@ std::string etag_of(std::string_view sha256) { return in_quotes(sha256.substr(0,
 void check_object_key(std::string_view key) {
   if (const auto fault = storage::fault_of(key, false)) {
     throw Error(ErrorCode::invalid_argument,
-                "object key " + storage::in_quotes(system::printable(key, 200)) + " is not valid: " + *fault);
+                "object key " + storage::in_quotes(text::printable(key, 200)) + " is not valid: " + *fault);
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "parsyn/error.hpp"
 #include "parsyn/object_store.hpp"
-#include "system/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn {
 namespace storage {
@@ -14,7 +14,7 @@ constexpr std::string_view kFileScheme = "file:";
 
 [[noreturn]] void refuse(std::string_view location, const std::string &why) {
   throw Error(ErrorCode::invalid_argument,
-              "object store location \"" + system::printable(location, 300) + "\" is not valid: " + why);
+              "object store location \"" + text::printable(location, 300) + "\" is not valid: " + why);
 }
 
 /// A location is text that may have passed through URL tools. What one of them could decode into another path
@@ -51,7 +51,7 @@ std::shared_ptr<ObjectStore> open_object_store(const std::string &location) {
   const std::size_t colon = location.find(':');
   if (colon == std::string::npos)
     storage::refuse(location, "it has no scheme; write memory: or file:/the/folder");
-  storage::refuse(location, "the scheme \"" + system::printable(location.substr(0, colon), 40) +
+  storage::refuse(location, "the scheme \"" + text::printable(location.substr(0, colon), 40) +
                                 "\" is unknown; this build knows memory: and file:");
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::system {
 namespace {
@@ -21,7 +21,7 @@ void fill(unsigned char *out, std::size_t size) {
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> buffer(bytes);
   fill(buffer.data(), buffer.size());
-  return hex(std::as_bytes(std::span(buffer)));
+  return text::hex(std::as_bytes(std::span(buffer)));
 }
 
 std::uint64_t random_u64() {

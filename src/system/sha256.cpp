@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::system {
 namespace {
@@ -19,7 +19,7 @@ void check(bool ok) {
 }
 
 std::string to_hex(const unsigned char *digest, unsigned size) {
-  return hex(std::as_bytes(std::span(digest, size)));
+  return text::hex(std::as_bytes(std::span(digest, size)));
 }
 
 }  // namespace

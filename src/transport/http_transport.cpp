@@ -9,7 +9,7 @@
 #include "parsyn/http.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 #include "transport/client_options.hpp"
 #include "transport/loopback.hpp"
 #include "transport/make_http_transport.hpp"
@@ -177,7 +177,7 @@ class HttpTransport final : public Transport {
       return true;
     }
     const auto offset = answer.headers.find(transport::kUploadOffset);
-    const auto there = offset == answer.headers.end() ? std::nullopt : system::parse_u64(offset->second);
+    const auto there = offset == answer.headers.end() ? std::nullopt : text::parse_u64(offset->second);
     if (!there || *there == 0 || *there >= bytes) return false;
     try {
       send_from(*there, update);

@@ -1,7 +1,7 @@
 // The coordinator's own objects behind signed URLs: what presigned URLs are for S3.
 #include "http/byte_range.hpp"
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 #include "transport/partial_uploads.hpp"
 #include "transport/paths.hpp"
 #include "transport/routes.hpp"
@@ -64,7 +64,7 @@ BodyPlan plan_of_put(PartialUploads &uploads, Id worker, const HttpRequest &requ
       set_offset(*plan.refuse, offset);
     }
   } else if (!total) {
-    const auto bytes = system::parse_u64(request.header("Content-Length"));
+    const auto bytes = text::parse_u64(request.header("Content-Length"));
     // Over it, the server refuses the body: what there is stays.
     if (bytes.value_or(0) <= bytes_max) plan.sink = uploads.begin(worker, key, bytes);
   }
@@ -103,7 +103,7 @@ std::vector<Route> object_routes(WorkerService &service, std::shared_ptr<const U
             [&service, &uploads](HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond) {
               const std::string &key = request.parameters.at(0);
               // The URL was verified before the body came, which may have taken longer than it lives.
-              writable_bytes(service, system::parse_u64(request.query.at("worker")).value(), key);
+              writable_bytes(service, text::parse_u64(request.query.at("worker")).value(), key);
               respond.send(answer_of(
                   sink ? uploads.finish(key, *sink)
                        : uploads.standing(

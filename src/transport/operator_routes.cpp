@@ -3,7 +3,8 @@
 
 #include "parsyn/error.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
+#include "text/utf8.hpp"
 #include "transport/routes.hpp"
 #include "wire/job_document.hpp"
 #include "wire/openapi.hpp"
@@ -30,18 +31,18 @@ std::uint64_t number_in(const HttpRequest &request, const std::string &name, std
                         std::uint64_t max) {
   const auto found = request.query.find(name);
   if (found == request.query.end()) return absent;
-  const auto value = system::parse_u64(found->second);
+  const auto value = text::parse_u64(found->second);
   if (!value || *value > max) refuse_query(name, "must be a whole number of at most " + std::to_string(max));
   return *value;
 }
 
 Id id_in(const HttpRequest &request) {
   const std::string &text = request.parameters.at(0);
-  const auto id = system::parse_u64(text);
+  const auto id = text::parse_u64(text);
   // One resource has one path: 01 is not another name of 1.
   if (!id || text != std::to_string(*id))
     throw Error(ErrorCode::not_found,
-                "ids are whole numbers; there is nothing named " + system::printable(text, 100));
+                "ids are whole numbers; there is nothing named " + text::printable(text, 100));
   return *id;
 }
 
@@ -61,7 +62,7 @@ std::string idempotency_key_in(const HttpRequest &request) {
 void expect_query(const HttpRequest &request, std::initializer_list<std::string_view> known) {
   for (const auto &[name, value] : request.query) {
     if (std::ranges::find(known, name) == known.end())
-      refuse_query(system::printable(name, 100), "is not known here");
+      refuse_query(text::printable(name, 100), "is not known here");
   }
 }
 
@@ -167,7 +168,7 @@ class OperatorRoutes {
            expect_query(request, {"after"});
            std::uint64_t after = number_in(request, "after", 0, UINT64_MAX);
            if (const std::string last = request.header("Last-Event-ID"); !last.empty()) {
-             const auto value = system::parse_u64(last);
+             const auto value = text::parse_u64(last);
              if (!value)
                throw Error(ErrorCode::invalid_argument, "Last-Event-ID must be a number",
                            {{"Last-Event-ID", "type", "must be a number"}});

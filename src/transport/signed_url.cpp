@@ -2,7 +2,7 @@
 
 #include "parsyn/error.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 #include "transport/paths.hpp"
 
 namespace parsyn::transport {
@@ -28,7 +28,7 @@ std::string UrlSigner::signature(std::string_view method, std::string_view key, 
 std::string UrlSigner::sign(std::string_view method, std::string_view key, Id worker) const {
   const std::string expires = std::to_string(runtime_.wall_ms() + lifetime_.count());
   const std::string id = std::to_string(worker);
-  return kObjectsPath + system::percent_encode(key, "/=") + "?worker=" + id + "&expires=" + expires +
+  return kObjectsPath + text::percent_encode(key, "/=") + "?worker=" + id + "&expires=" + expires +
          "&signature=" + signature(method, key, id, expires);
 }
 
@@ -36,8 +36,8 @@ Id UrlSigner::verify(std::string_view method, std::string_view key,
                      const std::map<std::string, std::string> &query) const {
   const std::string worker = value_of(query, "worker");
   const std::string expires = value_of(query, "expires");
-  const auto id = system::parse_u64(worker);
-  const auto end = system::parse_u64(expires);
+  const auto id = text::parse_u64(worker);
+  const auto end = text::parse_u64(expires);
   if (!id || !end ||
       !system::equal_in_constant_time(signature(method, key, worker, expires),
                                       value_of(query, "signature"))) {

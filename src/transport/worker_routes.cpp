@@ -1,6 +1,6 @@
 // The worker protocol over HTTP: sessions, tasks by long poll, reports, heartbeats, fresh URLs.
 #include "parsyn/error.hpp"
-#include "system/text.hpp"
+#include "text/encoding.hpp"
 #include "transport/paths.hpp"
 #include "transport/routes.hpp"
 #include "wire/messages.hpp"
@@ -56,7 +56,7 @@ std::vector<Route> worker_routes(WorkerService &service, std::shared_ptr<const U
   routes.add(
       "DELETE", kSessionPath, [&service](Id worker, const HttpRequest &request, const Responder &respond) {
         const auto found = request.query.find("lease");
-        const auto lease = found == request.query.end() ? std::nullopt : system::parse_u64(found->second);
+        const auto lease = found == request.query.end() ? std::nullopt : text::parse_u64(found->second);
         if (!lease)
           throw Error(ErrorCode::invalid_argument, "the query names no lease",
                       {{"lease", "required", "must be a number"}});

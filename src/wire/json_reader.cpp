@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "wire/text.hpp"
+#include "text/utf8.hpp"
 
 namespace parsyn::wire {
 namespace {
@@ -37,7 +37,7 @@ class TreeBuilder final : public nlohmann::json_sax<json> {
     // The parser falls back to a double for an integer of more than 64 bits.
     if (written.find_first_of(".eE") == std::string::npos) {
       faults_.add(here(), "range",
-                  name_here() + " is " + shortened(written, kShownBytes) +
+                  name_here() + " is " + text::shortened(written, kShownBytes) +
                       ", which does not fit 64 bits; write a smaller number");
     }
     return place(value);
@@ -191,7 +191,7 @@ std::string field_path(std::string_view parent, std::string_view name) {
   constexpr std::size_t kNameBytes = 80;
   std::string path(parent);
   if (!path.empty()) path += '.';
-  return path + printable(name, kNameBytes);
+  return path + text::printable(name, kNameBytes);
 }
 
 std::string index_path(std::string_view parent, std::size_t index) {

@@ -1,7 +1,7 @@
 #include "wire/messages.hpp"
 
+#include "text/utf8.hpp"
 #include "wire/message_reader.hpp"
-#include "wire/text.hpp"
 #include "wire/values.hpp"
 
 namespace parsyn::wire {
@@ -127,7 +127,7 @@ std::string encode(const Report &report) {
                      {"task_id", report.task_id},
                      {"job_id", report.job_id},
                      {"round", report.round},
-                     {"failure", printable(report.failure, limits::kReasonBytesMax)},
+                     {"failure", text::printable(report.failure, limits::kReasonBytesMax)},
                      {"key", report.key},
                      {"sha256", report.sha256},
                      {"bytes", report.bytes},
@@ -165,7 +165,7 @@ std::string encode(const ReportReceipt &receipt) {
   return write_json({{"accepted", receipt.accepted},
                      {"duplicate", receipt.duplicate},
                      {"code", receipt.code},
-                     {"reason", printable(receipt.reason, limits::kReasonBytesMax)},
+                     {"reason", text::printable(receipt.reason, limits::kReasonBytesMax)},
                      {"current_round", receipt.current_round}});
 }
 

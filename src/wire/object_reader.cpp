@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/name_check.hpp"
-#include "wire/text.hpp"
+#include "text/utf8.hpp"
 #include "wire/values.hpp"
 
 namespace parsyn::wire {
@@ -23,7 +23,7 @@ std::string shown(const json &value) {
     case json::value_t::array:
       return "a list";
     case json::value_t::string:
-      return "the text \"" + printable(value.get_ref<const std::string &>(), kShownBytes) + "\"";
+      return "the text \"" + text::printable(value.get_ref<const std::string &>(), kShownBytes) + "\"";
     default:
       return value.dump();
   }
@@ -219,8 +219,8 @@ std::optional<std::string> ObjectReader::text(const json &value, const std::stri
                     std::to_string(rule.bytes_min) + " to " + std::to_string(rule.bytes_max));
     return std::nullopt;
   }
-  if (!core::has_control_characters(written)) return written;
-  if (rule.characters == Characters::sentence) return printable(written, rule.bytes_max);
+  if (!text::has_control_characters(written)) return written;
+  if (rule.characters == Characters::sentence) return text::printable(written, rule.bytes_max);
   faults_.add(path, "format", path + " has a control character; remove it");
   return std::nullopt;
 }
@@ -230,7 +230,7 @@ void ObjectReader::refuse_choice(std::string_view name, const json &value, const
     const std::string path = path_of(name);
     const std::string given = value.get_ref<const std::string &>().empty()
                                   ? "an empty text"
-                                  : printable(value.get_ref<const std::string &>(), kShownBytes);
+                                  : text::printable(value.get_ref<const std::string &>(), kShownBytes);
     faults_.add(path, "unknown_value", path + ": " + given + " is not available; use " + right);
   } else {
     fault(name, "type", "is " + shown(value) + "; it must be one of the texts " + right);

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "parsyn/limits.hpp"
+#include "text/utf8.hpp"
 #include "wire/json_reader.hpp"
-#include "wire/text.hpp"
 
 namespace parsyn::wire {
 namespace {
@@ -45,7 +45,7 @@ std::optional<ErrorCode> code_of_name(std::string_view name) {
 std::string text_of(const json &object, const char *name) {
   const auto found = object.find(name);
   if (found == object.end() || !found->is_string()) return {};
-  return printable(found->get_ref<const std::string &>(), limits::kReasonBytesMax);
+  return text::printable(found->get_ref<const std::string &>(), limits::kReasonBytesMax);
 }
 
 std::vector<Fault> faults_of(const json &problem) {

@@ -12,7 +12,6 @@
 #include "support/temporary_folder.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
-#include "system/text.hpp"
 
 using namespace parsyn;
 using namespace parsyn::http;
