@@ -74,7 +74,9 @@ start_coordinator() { # FURTHER ARGUMENTS
     port=$((20000 + ($$ * 13 + try * 101) % 10000))
     launch coordinator "$bin/parsyn-coordinator" --state "$state" --listen "127.0.0.1:$port" \
       --heartbeat-interval 0.5 --lease 5 --join-window 0.2 "$@"
+    local deadline=$((SECONDS + 30))
     until grep -qs listening "$work/coordinator.out"; do
+      [ "$SECONDS" -lt "$deadline" ] || fail "the coordinator does not listen"
       if ! is_alive coordinator; then
         grep -q "in use" "$work/coordinator.log" || fail "the coordinator does not start"
         continue 2
