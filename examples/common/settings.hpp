@@ -156,8 +156,8 @@ class Settings {
         if (!on)
           throw Error(ErrorCode::invalid_argument,
                       source + ": " + option->get_name() + " must be true or false, not " + values.front());
-        if (!*on) return;
-        values = {"true"};
+        // One that is off has been decided, too: what comes later in the order does not turn it on.
+        values = {*on ? "true" : "false"};
       }
       option->add_result(std::move(values));
       option->run_callback();

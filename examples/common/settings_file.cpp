@@ -1,16 +1,13 @@
 #include "common/settings_file.hpp"
 
 #include "parsyn/error.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::programs {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kWhiteSpace = " \t\r";
-  const std::size_t first = text.find_first_not_of(kWhiteSpace);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
-}
+/// With the carriage return that some editors leave before a line's end.
+std::string_view trimmed(std::string_view text) { return text::trimmed(text, " \t\r"); }
 
 }  // namespace
 

@@ -1,15 +1,13 @@
 #include "common/token_file.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <system_error>
 
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -21,11 +19,9 @@ constexpr std::string_view kWhiteSpace = " \t\r\n";
 
 std::string read_token_file(const std::filesystem::path &path,
                             const std::function<void(const std::string &)> &warn) {
-  const std::string text = system::read_text_file(path, kTokenFileBytesMax);
-  const std::size_t first = text.find_first_not_of(kWhiteSpace);
-  if (first == std::string::npos)
+  const std::string token(text::trimmed(system::read_text_file(path, kTokenFileBytesMax), kWhiteSpace));
+  if (token.empty())
     throw Error(ErrorCode::invalid_argument, "the token file " + path.string() + " is empty");
-  const std::string token = text.substr(first, text.find_last_not_of(kWhiteSpace) - first + 1);
   if (token.find_first_of(kWhiteSpace) != std::string::npos) {
     throw Error(ErrorCode::invalid_argument,
                 "the token file " + path.string() + " must hold one token and nothing else");
@@ -39,22 +35,16 @@ std::string read_token_file(const std::filesystem::path &path,
   return token;
 }
 
-void write_token_file(const std::filesystem::path &path, const std::string &token) {
-  const auto fail = [&](const std::string &what) -> Error {
-    return Error(ErrorCode::io, what + " " + path.string() + ": " + std::system_category().message(errno));
-  };
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (descriptor < 0 && errno == EEXIST) {
+void write_token_file(const std::filesystem::path &path, const std::string &token,
+                      system::FileSystem &files) {
+  const std::string text = token + "\n";
+  system::AtomicFile file(path, system::kPrivateFile, files);
+  file.write(std::as_bytes(std::span(text.data(), text.size())));
+  if (!file.commit_new()) {
     throw Error(
         ErrorCode::conflict,
         path.string() + " is there already, and may hold a token in use: name another file, or remove it");
   }
-  if (descriptor < 0) throw fail("cannot create the token file");
-  const std::string text = token + "\n";
-  const ssize_t written = ::write(descriptor, text.data(), text.size());
-  const bool flushed = ::fsync(descriptor) == 0;
-  ::close(descriptor);
-  if (written != static_cast<ssize_t>(text.size()) || !flushed) throw fail("cannot write the token file");
 }
 
 }  // namespace parsyn::programs

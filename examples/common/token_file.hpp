@@ -7,6 +7,8 @@
 #include <functional>
 #include <string>
 
+#include "system/file_system.hpp"
+
 namespace parsyn::programs {
 
 /// The token without white space at its ends. Calls `warn` with a sentence when others than the owner may
@@ -14,8 +16,9 @@ namespace parsyn::programs {
 std::string read_token_file(const std::filesystem::path &path,
                             const std::function<void(const std::string &)> &warn);
 
-/// Makes the file, with mode 0600. Throws Error: conflict (it is there already: it may hold a token in use),
-/// io.
-void write_token_file(const std::filesystem::path &path, const std::string &token);
+/// Makes the file, with mode 0600: as a whole, flushed, or not at all. Throws Error: conflict (it is there
+/// already: it may hold a token in use), io, unavailable (no space).
+void write_token_file(const std::filesystem::path &path, const std::string &token,
+                      system::FileSystem &files = system::posix_file_system());
 
 }  // namespace parsyn::programs

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -36,10 +35,7 @@ StateFolder::StateFolder(std::filesystem::path folder) : folder_(std::move(folde
   const auto fail = [&](const std::string &what, const std::filesystem::path &path) {
     return Error(ErrorCode::io, what + " " + path.string() + ": " + std::system_category().message(errno));
   };
-  const std::filesystem::path full = std::filesystem::absolute(folder_).lexically_normal();
-  const std::filesystem::path name = full.has_filename() ? full : full.parent_path();
-  if (name.has_parent_path()) system::make_folders(name.parent_path());
-  if (::mkdir(name.c_str(), 0700) != 0 && errno != EEXIST) throw fail("cannot make the state folder", name);
+  system::make_folders(std::filesystem::absolute(folder_).lexically_normal());
 
   const std::filesystem::path lock_file = folder_ / "lock";
   lock_ = ::open(lock_file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -67,6 +63,8 @@ StateFolder::StateFolder(std::filesystem::path folder) : folder_(std::move(folde
 StateFolder::~StateFolder() { ::close(lock_); }
 
 bool StateFolder::make_token_if_missing() const {
+  // This process has the folder's lock: nobody else is making one.
+  system::remove_unfinished(token_file());
   if (std::filesystem::exists(token_file())) return false;
   write_token_file(token_file(), system::random_hex(kTokenBytes));
   return true;

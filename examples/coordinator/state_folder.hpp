@@ -11,8 +11,8 @@ namespace parsyn::programs {
 /// Holds the folder's lock while it lives; the system lets go of it when the process ends, however it ends.
 class StateFolder {
  public:
-  /// Makes the folder (mode 0700) when it is not there. Throws Error: conflict (another coordinator has it,
-  /// with its process id), io.
+  /// Makes the folder (mode 0700) when it is not there, durable. Throws Error: conflict (another coordinator
+  /// has it, with its process id), io.
   explicit StateFolder(std::filesystem::path folder);
   ~StateFolder();
   StateFolder(const StateFolder &) = delete;

@@ -33,12 +33,14 @@ class LinearTrainer final : public parsyn::Trainer {
  public:
   explicit LinearTrainer(const parsyn::TrainerJob &job) : job_(job) {}
 
-  parsyn::Evaluation evaluate(const parsyn::StateDict &weights) override {
+  parsyn::Evaluation evaluate(const parsyn::StateDict &weights,
+                              const parsyn::TrainMonitor &monitor) override {
     const LinearModel model(weights);
     const std::vector<float> x = parsyn::f32_elements(job_.validation->x);
     const std::vector<float> y = parsyn::f32_elements(job_.validation->y);
     double sum = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) sum += 0.5 * std::pow(model(&x[i * model.w.size()]) - y[i], 2);
+    for (std::size_t i = 0; i < y.size() && !monitor.cancelled(); ++i)
+      sum += 0.5 * std::pow(model(&x[i * model.w.size()]) - y[i], 2);
     return {.loss = sum / static_cast<double>(y.size()), .accuracy = {}, .num_examples = y.size()};
   }
 

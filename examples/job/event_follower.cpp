@@ -42,10 +42,11 @@ void follow_events(RestClient &client, const FollowOptions &options) {
       client.perform(request);
       // A server that stops ends its streams, too: only the job's state tells which it was.
       if (!goes_on || has_ended(client, options.job)) return;
-      trouble = "the coordinator ended the stream";
+      throw Error(ErrorCode::unavailable, "the coordinator ended the stream");
     } catch (const Error &error) {
       if (!goes_on) return;
-      if (error.code() != ErrorCode::unavailable && error.code() != ErrorCode::timeout) throw;
+      const bool may_pass = error.code() == ErrorCode::unavailable || error.code() == ErrorCode::timeout;
+      if (!may_pass || !options.tries_again) throw;
       trouble = error.message();
     }
     options.on_trouble(trouble + "; trying again");

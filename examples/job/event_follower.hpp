@@ -19,10 +19,12 @@ struct FollowOptions {
   std::function<bool()> on_tick;
   /// A sentence when a connection broke and another try will be made.
   std::function<void(const std::string &)> on_trouble;
+  /// False: no other try is made, and Error(unavailable) or Error(timeout) says why.
+  bool tries_again = true;
 };
 
 /// Returns when the server has ended the stream, which it does when the job has ended, or when on_tick says
-/// so. A connection that cannot be had again is tried for without end. Throws Error: unauthorized, not_found,
+/// so. Where it tries again, it does so without end. Throws Error: unauthorized, not_found,
 /// cancelled (after RestClient::interrupt).
 void follow_events(RestClient &client, const FollowOptions &options);
 

@@ -49,7 +49,13 @@ int add_worker(RestClient &client, const ClientOptions &options, const WorkerAdd
   std::string text = "worker " + id + " (" + text_at(worker, "name") + ") is registered\n";
   std::string file = "FILE";
   if (to_file) {
-    write_token_file(command.token_file, token);
+    try {
+      write_token_file(command.token_file, token);
+    } catch (const Error &error) {
+      throw Error(error.code(), error.message() + "; worker " + id +
+                                    " is registered and its token is lost: parsyn-job worker remove " + id +
+                                    ", then add it again");
+    }
     worker.erase("token");
     file = absolute(command.token_file.string());
     worker["token_file"] = file;

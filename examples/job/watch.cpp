@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <ctime>
 #include <optional>
 
 #include "common/plain_text.hpp"
@@ -13,6 +12,8 @@
 #include "job/progress_view.hpp"
 #include "job/terminal.hpp"
 #include "parsyn/error.hpp"
+#include "text/encoding.hpp"
+#include "transport/paths.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -21,8 +22,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRefreshInterval{1};
 constexpr std::chrono::seconds kProgressLineInterval{5};
-/// The events so far come in one go: a pause this long means that they have been told.
-constexpr std::chrono::milliseconds kBacklogPause{500};
 
 void print_trouble(const std::string &text) { print_message("parsyn-job", text); }
 
@@ -147,18 +146,54 @@ void print_event(const StreamEvent &event, bool json) {
                text_at(document, "text") + "\n");
 }
 
-/// When the coordinator answered, by its own clock, in milliseconds since 1970; its Date header counts whole
-/// seconds.
-std::int64_t time_of(const http::HttpClientResponse &response) {
-  const auto date = response.headers.find("Date");
-  std::tm parts{};
-  if (date == response.headers.end() ||
-      ::strptime(date->second.c_str(), "%a, %d %b %Y %H:%M:%S GMT", &parts) == nullptr) {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(
-               std::chrono::system_clock::now().time_since_epoch())
-        .count();
+std::uint64_t newest_event(RestClient &client, std::uint64_t job) {
+  const auto answer = client.perform(client.request("HEAD", path_of(Resource::job, job) + "/events"));
+  const auto header = answer.headers.find(transport::kLastEvent);
+  const auto newest = header == answer.headers.end() ? std::nullopt : text::parse_u64(header->second);
+  if (!newest)
+    throw Error(ErrorCode::protocol, "the coordinator does not say which event of the job is the newest");
+  return *newest;
+}
+
+/// Up to the newest event of now, all of them or an Error.
+int print_events_so_far(RestClient &client, const ClientOptions &options, std::uint64_t job,
+                        const StopSignals &signals) {
+  const std::uint64_t newest = newest_event(client, job);
+  std::uint64_t reached = 0;
+  const auto is_all = [&] { return reached >= newest; };
+  if (is_all()) return kWorked;
+  FollowOptions follow;
+  follow.job = job;
+  follow.tries_again = false;
+  follow.on_event = [&](const StreamEvent &event) {
+    if (is_all()) return;
+    reached = text::parse_u64(event.id).value_or(reached);
+    // Later ones come where the newest, a worker's progress, has been dropped meanwhile.
+    if (reached <= newest) print_event(event, options.json);
+  };
+  follow.on_tick = [&] { return signals.received() == 0 && !is_all(); };
+  const auto how_far = [&] {
+    return "; events were printed up to " + std::to_string(reached) + " of " + std::to_string(newest);
+  };
+  try {
+    follow_events(client, follow);
+  } catch (const Error &error) {
+    throw Error(error.code(), error.message() + how_far(), error.faults());
   }
-  return (static_cast<std::int64_t>(::timegm(&parts)) + 1) * 1000;
+  if (signals.received() == 0 && !is_all())
+    throw Error(ErrorCode::unavailable, "the coordinator ended the stream" + how_far());
+  return signals.received() == 0 ? kWorked : 128 + signals.received();
+}
+
+int follow_to_end(RestClient &client, const ClientOptions &options, std::uint64_t job,
+                  const StopSignals &signals) {
+  FollowOptions follow;
+  follow.job = job;
+  follow.on_event = [&](const StreamEvent &event) { print_event(event, options.json); };
+  follow.on_tick = [&] { return signals.received() == 0; };
+  follow.on_trouble = print_trouble;
+  follow_events(client, follow);
+  return signals.received() == 0 ? kWorked : 128 + signals.received();
 }
 
 /// Runs `body`; a signal interrupts the client. Nothing: it was interrupted.
@@ -210,29 +245,9 @@ int print_events(RestClient &client, const ClientOptions &options, const Events 
   int signal = 0;
   const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
     // Nothing is tried again for a coordinator that is not there.
-    const auto answer = client.perform(client.request("GET", path_of(Resource::job, command.id)));
-    const std::int64_t asked_ms = time_of(answer);
-    bool told = false;
-    std::optional<Clock::time_point> last;
-    FollowOptions follow;
-    follow.job = command.id;
-    follow.on_event = [&](const StreamEvent &event) {
-      last = Clock::now();
-      if (!command.follow) {
-        const Json document = Json::parse(event.data, nullptr, false);
-        told = told || (!document.is_discarded() &&
-                        static_cast<std::int64_t>(whole_at(document, "time_ms")) > asked_ms);
-        if (told) return;
-      }
-      print_event(event, options.json);
-    };
-    follow.on_tick = [&] {
-      if (signals.received() != 0) return false;
-      return command.follow || (!told && (!last || Clock::now() - *last < kBacklogPause));
-    };
-    follow.on_trouble = print_trouble;
-    follow_events(client, follow);
-    return kWorked;
+    client.get(path_of(Resource::job, command.id));
+    return command.follow ? follow_to_end(client, options, command.id, signals)
+                          : print_events_so_far(client, options, command.id, signals);
   });
   return code.value_or(128 + signal);
 }

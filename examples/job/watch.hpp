@@ -10,7 +10,7 @@ namespace parsyn::programs {
 /// and cancelled, 128 + the signal's number when a signal ended the watching.
 int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id);
 
-/// Prints the job's events so far, or to its end.
+/// Prints the job's events: those so far, all of them or an Error; or, following it, to its end.
 int print_events(RestClient &client, const ClientOptions &options, const Events &command);
 
 }  // namespace parsyn::programs

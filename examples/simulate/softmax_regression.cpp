@@ -31,11 +31,12 @@ class SoftmaxRegression final : public parsyn::Trainer {
     if (job.validation != nullptr) validation_labels_ = parsyn::class_labels(*job.validation);
   }
 
-  parsyn::Evaluation evaluate(const parsyn::StateDict &weights) override {
+  parsyn::Evaluation evaluate(const parsyn::StateDict &weights,
+                              const parsyn::TrainMonitor &monitor) override {
     const Parameters parameters(weights);
     double loss = 0;
     std::uint64_t right = 0;
-    for (std::size_t i = 0; i < validation_labels_.size(); ++i) {
+    for (std::size_t i = 0; i < validation_labels_.size() && !monitor.cancelled(); ++i) {
       load(*job_.validation, i);
       predict(parameters);
       const auto label = static_cast<std::size_t>(validation_labels_[i]);

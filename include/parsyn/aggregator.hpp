@@ -58,7 +58,7 @@ struct ValidationLimits {
 /// Checks a whole update before any of it counts: a well-formed file with exactly the names, shapes and
 /// dtypes of `expected`, and finite values only. Returns an empty string, or the sentence that refuses it (it
 /// names the tensor, both shapes or dtypes, or the index of the first element that is not finite). Throws
-/// Error(io) when the source cannot be read: that says nothing about the update.
+/// what the source throws when it cannot be read (io, unavailable, ...): that says nothing about the update.
 std::string why_update_is_refused(const ByteSource &update, const std::vector<TensorSpec> &expected,
                                   Executor &executor, const ValidationLimits &limits = {});
 
@@ -70,7 +70,7 @@ class Aggregator {
   /// `out`. `specs` are the global model's tensors; `updates` must have passed why_update_is_refused against
   /// them. Updates of zero examples add nothing. Throws Error: invalid_argument (no updates, a worker twice,
   /// total weight 0, a dtype that cannot be aggregated), corrupt_data (an update that does not fit, a result
-  /// that is not finite), io.
+  /// that is not finite), and what sources and sink throw (io, unavailable, ...), with its own code.
   virtual void aggregate(const std::vector<TensorSpec> &specs, std::vector<Update> updates,
                          Executor &executor, ByteSink &out,
                          const std::map<std::string, std::string> &metadata) const = 0;

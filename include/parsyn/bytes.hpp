@@ -7,10 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 namespace parsyn {
+
+/// Whether whoever waits for the bytes has given up: then moving them ends with Error(cancelled). Quick;
+/// asked again and again, from any thread. Empty: never.
+using CancelQuery = std::function<bool()>;
 
 class ByteSource {
  public:

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "parsyn/bytes.hpp"
 #include "parsyn/limits.hpp"
 #include "parsyn/state_dict.hpp"
 
@@ -49,8 +50,8 @@ struct DatasetFileOptions {
 };
 
 /// Reads a file. Throws Error: not_found, corrupt_data (with file, line or offset), invalid_argument,
-/// too_large, io.
-Examples read_examples(const DatasetFileOptions &options);
+/// too_large, io, cancelled.
+Examples read_examples(const DatasetFileOptions &options, const CancelQuery &cancelled = {});
 
 /// What can be said of a dataset without its elements; kept in the registry.
 struct DatasetShape {

@@ -7,6 +7,7 @@
 // Thread-safety: values, as safe as any std type.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -90,11 +91,15 @@ class Error : public std::exception {
   const char *what() const noexcept override { return message_.c_str(); }
   const std::string &message() const noexcept { return message_; }
   const std::vector<Fault> &faults() const noexcept { return faults_; }
+  /// Of `unavailable`: how long the peer asks to be left alone before the same call; 0: it has not said.
+  std::chrono::milliseconds retry_after() const noexcept { return retry_after_; }
+  void set_retry_after(std::chrono::milliseconds wait) noexcept { retry_after_ = wait; }
 
  private:
   ErrorCode code_;
   std::string message_;
   std::vector<Fault> faults_;
+  std::chrono::milliseconds retry_after_{0};
 };
 
 }  // namespace parsyn

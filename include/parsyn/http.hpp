@@ -40,7 +40,9 @@ class CoordinatorServer {
 
   std::string url() const;
   std::uint16_t port() const;
-  /// Idempotent; returns within limits::kStopBound.
+  /// Idempotent; returns within limits::kStopBound, or when the last request that is being handled has ended,
+  /// whichever is later: reading a dataset or a model is given up, but a flush to a disk that stands still,
+  /// and a host's torchscript_importer, cannot be interrupted.
   void stop();
 
  private:

@@ -20,8 +20,8 @@
 namespace parsyn {
 
 struct JournalWrite {
-  std::string table;  ///< "jobs", "rounds", "reports", "workers", "datasets", "models", "settings".
-  std::string key;    ///< Unique in its table.
+  std::string table;                    ///< "jobs", "rounds", "workers", ...: one for each kind of document.
+  std::string key;                      ///< Unique in its table.
   std::optional<std::string> document;  ///< Absent: the key is removed.
 };
 

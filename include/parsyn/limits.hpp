@@ -1,5 +1,6 @@
-// Every limit of parsyn, by name. What exceeds one is refused with ErrorCode::too_large, or with a fault that
-// names the limit; nothing is cut silently.
+// The limits of parsyn that its users may meet, by name. What exceeds one is refused with
+// ErrorCode::too_large, or with a fault that says the limit; or, where a line here says so, it is thinned,
+// shortened or dropped.
 //
 // Thread-safety: constants.
 #pragma once
@@ -24,11 +25,14 @@ inline constexpr std::uint32_t kDatasetsMax = 100'000;
 inline constexpr std::uint32_t kModelsMax = 100'000;
 inline constexpr std::uint32_t kNameBytesMax = 200;         ///< Names of jobs, workers, datasets and models.
 inline constexpr std::uint32_t kReasonBytesMax = 2'000;     ///< A peer's sentence: longer ones are shortened.
-inline constexpr std::uint32_t kEventsPerJobMax = 100'000;  ///< Older ones are dropped; the stream says so.
+inline constexpr std::uint32_t kEventsPerJobMax = 100'000;  ///< Older ones are dropped: a gap in the numbers.
 inline constexpr std::uint32_t kProgressEventsPerJobMax = 20'000;  ///< Of worker_progress, beside the others.
 inline constexpr std::uint32_t kKeepRoundsDefault = 3;  ///< Global models of the newest rounds that are kept.
 inline constexpr std::uint32_t kLossesPerHeartbeatMax = 10'000;
 inline constexpr std::uint32_t kLossesPerWorkerRoundMax = 2'000;  ///< Kept by thinning evenly.
+inline constexpr std::uint32_t kLossesKeptPerWorkerRound = 256;   ///< The same, in the journal.
+inline constexpr std::uint32_t kLossSeriesPerJobMax = 10'000;     ///< In memory; the oldest are dropped.
+inline constexpr std::uint32_t kLossesPerPage = 100'000;  ///< A page ends with the series that reaches it.
 
 // Weights
 inline constexpr std::uint64_t kSafetensorsHeaderBytesMax = 100'000'000;  ///< The format's own limit.
@@ -37,6 +41,8 @@ inline constexpr std::uint64_t kTensorsMax = 1'000'000;
 inline constexpr std::uint64_t kTensorNameBytesMax = 1'024;
 inline constexpr std::uint32_t kTensorRankMax = 16;
 inline constexpr std::uint64_t kUpdateBytesMax = 1ULL << 40;
+inline constexpr std::uint32_t kOpenUpdatesMax =
+    32;  ///< That an average keeps open; further ones are opened for each read.
 inline constexpr std::uint64_t kBlockElements = 1ULL << 18;  ///< One block of one tensor while aggregating.
 
 // Datasets
@@ -64,6 +70,8 @@ inline constexpr std::uint64_t kTransferRateMin = 1ULL
                                                   << 10;  ///< Bytes a second of a request's body, on average.
 inline constexpr std::uint32_t kPartialUploadsMax =
     256;  ///< Kept of uploads that broke off; over it, those that have been idle longest begin anew.
+inline constexpr std::uint64_t kStreamQueueBytesMax =
+    4ULL << 20;  ///< Of a stream of events whose reader is slow; over it, the stream is cut.
 inline constexpr std::uint32_t kPageSizeDefault = 50;
 inline constexpr std::uint32_t kPageSizeMax = 500;
 
@@ -72,7 +80,7 @@ inline constexpr std::chrono::milliseconds kHeartbeatInterval{5'000};
 inline constexpr std::chrono::milliseconds kProgressInterval{500};  ///< At most so often, while training.
 inline constexpr std::chrono::milliseconds kLeaseDuration{15'000};
 inline constexpr std::chrono::milliseconds kStallTimeout{
-    120'000};  ///< Of a worker that trains, without one step.
+    120'000};  ///< Of a worker's task: in one phase, without one step.
 inline constexpr std::chrono::milliseconds kJoinWindow{5'000};
 inline constexpr std::chrono::milliseconds kLongPoll{25'000};
 inline constexpr std::chrono::milliseconds kUrlLifetime{900'000};
@@ -82,6 +90,11 @@ inline constexpr std::chrono::milliseconds kEvaluationTimeout{600'000};
 inline constexpr std::chrono::milliseconds kTransferIdleTimeout{30'000};  ///< Without one byte of progress.
 inline constexpr std::chrono::milliseconds kTransferGrace{
     30'000};  ///< For which a body may be slower than kTransferRateMin.
+inline constexpr std::chrono::milliseconds kHttpHeaderTimeout{
+    10'000};  ///< Of a TLS handshake; and of a header, from its first byte.
+inline constexpr std::chrono::milliseconds kHttpKeepAlive{75'000};  ///< Of a connection between two requests.
+inline constexpr std::chrono::milliseconds kEventsKeepAlive{
+    15'000};  ///< How often a stream of events without news says that it is still there.
 inline constexpr std::chrono::milliseconds kHttpDrainIdleTimeout{
     1'000};  ///< Of a refused body: without one byte of it.
 inline constexpr std::chrono::milliseconds kHttpDrainTime{10'000};  ///< Of a refused body: in all.
@@ -90,6 +103,8 @@ inline constexpr std::chrono::milliseconds kStopBound{
     10'000};  ///< stop() and destructors return within this.
 inline constexpr std::chrono::milliseconds kBackoffFirst{200};
 inline constexpr std::chrono::milliseconds kBackoffMax{20'000};
+inline constexpr std::chrono::milliseconds kRetryAfterMax{
+    60'000};  ///< A peer that asks to be left alone for longer is asked again after this.
 inline constexpr std::chrono::milliseconds kJournalRetryMax{2'000};  ///< Between tries while it cannot write.
 inline constexpr std::chrono::milliseconds kStorageRetryMax{
     30'000};  ///< Between tries of the coordinator's own.
@@ -102,6 +117,7 @@ static_assert(kLeaseDuration >= 2 * kHeartbeatInterval, "one lost heartbeat must
 static_assert(kProgressInterval <= kHeartbeatInterval);
 static_assert(kHttpJsonBytesMax <= kHttpDrainBytesMax, "a body that any route takes is read over, too");
 static_assert(kHttpDrainTime <= kTransferIdleTimeout);
+static_assert(kBackoffFirst <= kBackoffMax);
 static_assert(kPeerHeaderBytesMax <= kSafetensorsHeaderBytesMax);
 static_assert(kDatasetLineBytesMax <= kDatasetBytesMax);
 static_assert(kObjectKeySegmentBytesMax <= kObjectKeyBytesMax);

@@ -2,6 +2,8 @@
 //
 // The library has no global logger and never writes to a standard stream by itself.
 //
+// A sink should not throw. What one throws is ignored, and its line is lost: no work of parsyn's ends for it.
+//
 // Thread-safety: a sink is called from any thread, several at once, with no lock of parsyn held.
 // Lifetime: a sink may be called until the object that it was given to is destroyed.
 #pragma once

@@ -69,7 +69,8 @@ std::shared_ptr<ObjectStore> make_memory_store();
 /// Objects are files below `folder`, which is made when it is not there. An object is written beside its
 /// place, flushed, renamed, and its folder flushed; a new folder is flushed into the one above. Opening a
 /// store removes the unfinished files that other processes have left, so a folder belongs to one coordinator
-/// at a time. A digest that stat() does not know yet is computed by reading.
+/// at a time. New folders have mode 0700 and files 0600: they are weights and training data. A digest that
+/// stat() does not know yet is computed by reading.
 std::shared_ptr<ObjectStore> make_file_store(const std::filesystem::path &folder);
 
 /// "memory:" or "file:DIR", where DIR is taken as it is: no escapes, no "..". Throws Error(invalid_argument)

@@ -4,11 +4,12 @@
 // with whom. It has no thread, clock, file or socket: time is an argument, and the same events give the same
 // actions. A host may drive it alone; parsyn's Coordinator drives it too.
 //
-// The rules (docs/rounds.md): the deadline counts from the moment the round opens and nothing extends it. The
-// round closes early when every invited, live worker has settled and at least min_workers valid updates are
-// there. At the deadline it closes with what was reported in time, if at least min_workers of that is valid,
-// else it fails. It fails at once when some workers failed and those that are left cannot reach min_workers.
-// A worker that comes while the round is open is invited where there is a free place.
+// The rules (docs/rounds.md): the deadline counts from the moment the round opens, and nothing that a worker
+// does extends it; time in which no report could be taken does not count (HeldUp). The round closes early
+// when every invited, live worker has settled and at least min_workers valid updates are there. At the
+// deadline it closes with what was reported in time, if at least min_workers of that is valid, else it fails.
+// It fails at once when some workers failed and those that are left cannot reach min_workers. A worker that
+// comes while the round is open is invited where there is a free place.
 //
 // Thread-safety: a value with one user at a time.
 #pragma once
@@ -85,9 +86,14 @@ struct UpdateChecked {
 struct AggregationFinished {
   std::string failure;
 };
+/// For so long the host could take no report, as its own disk was full: the deadline of an open round is as
+/// much later.
+struct HeldUp {
+  std::chrono::milliseconds duration{0};
+};
 struct TimePassed {};
 using RoundEvent = std::variant<RoundOpened, WorkerAvailable, WorkerLost, WorkerFailed, ReportArrived,
-                                UpdateChecked, AggregationFinished, TimePassed>;
+                                UpdateChecked, AggregationFinished, HeldUp, TimePassed>;
 
 /// The answer to a report. What is refused has no effect on the round.
 struct ReportAnswer {
@@ -110,6 +116,7 @@ struct RoundActions {
   std::vector<Id> check;               ///< Validate these updates as a whole, then tell UpdateChecked.
   std::vector<ReportSummary>
       aggregate;             ///< Not empty: average these, in this order, then tell AggregationFinished.
+  std::string closed;        ///< Not empty: why the round has closed, to be averaged.
   std::vector<Id> withdraw;  ///< The round is over for these: they may drop their work.
   std::optional<RoundOutcome> outcome;  ///< The round has ended.
   std::optional<Time> wake_at;          ///< Send TimePassed then, at the latest.
@@ -160,11 +167,12 @@ class Round {
   void on(const ReportArrived &event, Time now, RoundActions &actions);
   void on(const UpdateChecked &event, Time now, RoundActions &actions);
   void on(const AggregationFinished &event, Time now, RoundActions &actions);
+  void on(const HeldUp &event, Time now, RoundActions &actions);
   void on(const TimePassed &event, Time now, RoundActions &actions);
 
   void decide(Time now, RoundActions &actions);
   void fill_places(RoundActions &actions);
-  void close(RoundActions &actions, const std::string &why);
+  void close(RoundActions &actions, std::string why);
   void end(bool succeeded, std::string reason, RoundActions &actions);
   std::uint32_t count(ParticipantState state) const;
   std::uint32_t places_taken() const;

@@ -74,8 +74,8 @@ struct WorkerProgress {
   std::uint64_t step = 0;
   std::uint64_t steps = 0;
   double examples_per_second = 0;
-  bool stalled =
-      false;  ///< It is live and trains, and has done no step for CoordinatorOptions::stall_timeout.
+  bool stalled = false;  ///< It is live and has a task, of which neither phase nor step has changed for
+                         ///< CoordinatorOptions::stall_timeout.
   std::optional<double> last_loss;
   std::optional<std::uint32_t> partition;  ///< Constant within a job where workers are selected by id.
   std::uint64_t num_examples = 0;
@@ -132,7 +132,8 @@ struct JobStatus {
   std::vector<WorkerProgress> workers;  ///< In worker-id order.
 };
 
-/// One entry of a job's ordered stream; `sequence` counts from 1 without a gap.
+/// One entry of a job's ordered stream. `sequence` counts from 1: without a gap while the coordinator runs
+/// and nothing is dropped (limits::kEventsPerJobMax), higher after a restart.
 using EventValue = std::variant<std::int64_t, double, std::string>;
 struct Event {
   std::uint64_t sequence = 0;

@@ -23,7 +23,8 @@ struct TorchOptions {
 /// goes by global steps. `bf16` is mixed precision: weights and evaluation stay F32. A scripted module runs
 /// in its own train and eval modes, and its random draws (dropout) are seeded by job, worker and round.
 /// Trainers with one number of threads run side by side in a process; one with another number waits until
-/// those have finished their round. Throws Error(unsupported) for a device that is not there.
+/// those have finished their round. In a child of fork() whose parent has computed here, making a trainer and
+/// training throw Error(unsupported). Throws Error(unsupported) for a device that is not there.
 std::shared_ptr<TrainerFactory> make_torch_trainer_factory(const TorchOptions &options);
 
 /// Parameters and buffers of a scripted module (torch.jit.script(...).save), by name, half-precision floats

@@ -67,14 +67,15 @@ struct RoundTask {
   std::uint64_t first_step = 0;  ///< Global steps before this round: (round - 1) * steps.
 };
 
-/// Given to train(): report each step, and stop early when told to.
+/// Given to train(): report each step, and stop early when told to; and to evaluate(), for the latter.
 class TrainMonitor {
  public:
   virtual ~TrainMonitor() = default;
-  /// After each step, from 1 to RoundTask::steps, with its loss and its number of examples.
+  /// After each step of train(), from 1 to RoundTask::steps, with its loss and its number of examples.
   virtual void step_done(std::uint64_t step, double loss, std::uint64_t examples) = 0;
   /// True when the round is over for this worker: throw Error(cancelled), or return early; the result is
-  /// dropped.
+  /// dropped. Ask at each step, and at each batch of an evaluation: Worker::stop() waits until the Trainer
+  /// has asked. It costs as much as a lock that nobody else holds.
   virtual bool cancelled() const = 0;
 };
 
@@ -82,7 +83,7 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
   /// Loss and accuracy of `weights` on the whole validation set.
-  virtual Evaluation evaluate(const StateDict &weights) = 0;
+  virtual Evaluation evaluate(const StateDict &weights, const TrainMonitor &monitor) = 0;
   /// Trains from `global` and returns the new weights: exactly the same names, shapes and dtypes.
   virtual StateDict train(const StateDict &global, const RoundTask &task, TrainMonitor &monitor) = 0;
 };

@@ -48,6 +48,7 @@ struct SessionGrant {
 };
 
 /// An object that the worker may read. Transports that move objects by URL fill in `url`, which is a secret.
+/// The worker keeps it under its digest: one that is not 64 lower-case hexadecimal digits is refused.
 struct ObjectRef {
   std::string key;
   std::uint64_t bytes = 0;
@@ -162,8 +163,9 @@ class WorkerService {
 /// Called with bytes so far and in all; returning false ends the transfer with Error(cancelled).
 using TransferProgress = std::function<bool(std::uint64_t done, std::uint64_t total)>;
 
-/// The worker's side. Calls block; each throws Error: unavailable and timeout (try again), unauthorized,
-/// conflict (see above), protocol (another version), cancelled (after interrupt).
+/// The worker's side. Calls block; each throws Error: unavailable and timeout (try again, after
+/// Error::retry_after() where the peer has said it), unauthorized, conflict (see above), protocol (another
+/// version), cancelled (after interrupt).
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -1,7 +1,9 @@
 // A worker: asks a coordinator for tasks, trains with the host's Trainer, reports.
 //
 // Thread-safety: every method may be called from any thread.
-// Lifetime: stop() and destruction return within limits::kStopBound plus the time of one training step.
+// Lifetime: stop() and destruction return within limits::kStopBound plus the time of what cannot be
+// interrupted: until the Trainer asks its monitor (one training step, one batch of an evaluation), or while
+// one file of the cache is read, digested or written, or TrainerFactory::make_trainer runs.
 #pragma once
 
 #include <chrono>
@@ -23,8 +25,8 @@ namespace parsyn {
 struct WorkerOptions {
   std::unique_ptr<Transport> transport;             ///< Required.
   std::shared_ptr<TrainerFactory> trainer_factory;  ///< Required.
-  std::filesystem::path
-      cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh temporary one.
+  std::filesystem::path cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh
+                                ///< temporary one. New folders have mode 0700, files 0600.
   /// Of the objects in `cache`: those used longest ago go first. What the current task uses stays, even over
   /// it.
   std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
@@ -55,7 +57,8 @@ struct MakeWorker;
 
 class Worker {
  public:
-  /// Starts at once.
+  /// Starts at once. Throws Error: invalid_argument (no transport, no trainer factory); what the system says
+  /// when the cache cannot be made or a thread cannot be started: io, not_found, unavailable.
   explicit Worker(WorkerOptions options);
   ~Worker();
   Worker(const Worker &) = delete;

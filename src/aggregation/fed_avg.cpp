@@ -71,7 +71,8 @@ void locate_tensors(Contribution &contribution, const std::vector<TensorSpec> &s
   try {
     header = read_safetensors_header(*contribution.update.source);
   } catch (const Error &error) {
-    if (error.code() == ErrorCode::io) throw;
+    // Of the others the update knows nothing: its storage is not there now.
+    if (error.code() != ErrorCode::corrupt_data && error.code() != ErrorCode::too_large) throw;
     throw Error(ErrorCode::corrupt_data, worker + error.message());
   }
   if (const std::string reason = aggregation::why_schema_differs(header, specs); !reason.empty()) {

@@ -1,15 +1,20 @@
 #include "coordinator/admission.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 #include "core/job.hpp"
+#include "core/job_check.hpp"
 
 namespace parsyn::coordinator {
 namespace {
 
 class Checker {
  public:
-  Checker(const JobConfig &config, const Registered &registered) : config_(config), registered_(registered) {}
+  Checker(const JobConfig &config, const Registered &registered, const std::vector<std::string> &unread)
+      : config_(config), registered_(registered), unread_(unread) {}
 
   std::vector<Fault> run() {
     dataset_ = config_.dataset_id > 0 ? registered_.dataset(config_.dataset_id) : nullptr;
@@ -30,7 +35,14 @@ class Checker {
   }
 
  private:
-  void add(std::string field, std::string code, std::string message) {
+  /// `compared`: the fields that it follows from, beside its own.
+  void add(std::string field, std::string code, std::string message,
+           std::initializer_list<std::string_view> compared = {}) {
+    const auto is_unread = [&](std::string_view one) {
+      return std::ranges::any_of(unread_,
+                                 [&](const std::string &other) { return core::overlap(one, other); });
+    };
+    if (is_unread(field) || std::ranges::any_of(compared, is_unread)) return;
     faults_.push_back({std::move(field), std::move(code), std::move(message)});
   }
 
@@ -40,14 +52,16 @@ class Checker {
       if (skewed) {
         add("distributed.partitioning.kind", "contradiction",
             "the data of dataset " + std::to_string(dataset_->id) +
-                " stays with the workers and is not divided");
+                " stays with the workers and is not divided",
+            {"distributed.enabled"});
       }
       return;
     }
     if (skewed && dataset_->train->y_dtype != Dtype::i64) {
       add("distributed.partitioning.kind", "contradiction",
           config_.distributed->partitioning.kind + " divides by class labels; dataset " +
-              std::to_string(dataset_->id) + " has none");
+              std::to_string(dataset_->id) + " has none",
+          {"distributed.enabled"});
     }
     if (!config_.is_distributed()) return;
     const WorkerSelection &selection = config_.worker_selection;
@@ -58,7 +72,8 @@ class Checker {
       add("dataset_id", "too_few_examples",
           "dataset " + std::to_string(dataset_->id) + " has " +
               std::to_string(dataset_->train->num_examples) + " training examples for " +
-              std::to_string(partitions) + " workers: every worker needs at least one");
+              std::to_string(partitions) + " workers: every worker needs at least one",
+          {"distributed.enabled", "distributed.min_workers", "worker_selection"});
     }
   }
 
@@ -147,6 +162,7 @@ class Checker {
 
   const JobConfig &config_;
   const Registered &registered_;
+  const std::vector<std::string> &unread_;
   const DatasetInfo *dataset_ = nullptr;
   const ModelInfo *model_ = nullptr;
   std::vector<Fault> faults_;
@@ -154,8 +170,9 @@ class Checker {
 
 }  // namespace
 
-std::vector<Fault> check_against_registry(const JobConfig &config, const Registered &registered) {
-  return Checker(config, registered).run();
+std::vector<Fault> check_against_registry(const JobConfig &config, const Registered &registered,
+                                          const std::vector<std::string> &unread) {
+  return Checker(config, registered, unread).run();
 }
 
 }  // namespace parsyn::coordinator

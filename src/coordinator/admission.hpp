@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "parsyn/coordinator.hpp"
@@ -16,7 +16,9 @@ struct Registered {
 };
 
 /// All faults that check_job_config does not see: unknown ids, kinds that differ, data and model that do not
-/// fit, what the model or a selected, live worker cannot do.
-std::vector<Fault> check_against_registry(const JobConfig &config, const Registered &registered);
+/// fit, what the model or a selected, live worker cannot do. But those that compare a field of `unread`,
+/// where `config` has a default that nobody chose.
+std::vector<Fault> check_against_registry(const JobConfig &config, const Registered &registered,
+                                          const std::vector<std::string> &unread = {});
 
 }  // namespace parsyn::coordinator

@@ -4,7 +4,9 @@
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/make_coordinator.hpp"
+#include "coordinator/process_bound.hpp"
 #include "parsyn/limits.hpp"
+#include "system/write_log.hpp"
 
 namespace parsyn {
 
@@ -27,16 +29,10 @@ std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options)
     for (const Fault &fault : faults) message += "; " + fault.field + ": " + fault.message;
     throw Error(ErrorCode::invalid_argument, message, std::move(faults));
   }
-  return coordinator::make_coordinator(options, system::system_runtime());
+  return coordinator::bind_to_process(coordinator::make_coordinator(options, system::system_runtime()));
 }
 
 namespace coordinator {
-namespace {
-
-/// Sequences that are set aside at once, so that progress, which is not kept, never costs a write.
-constexpr std::uint64_t kEventSequenceBlock = 10'000;
-
-}  // namespace
 
 std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options, system::Runtime &runtime) {
   return std::make_unique<CoordinatorImpl>(options, runtime);
@@ -47,15 +43,24 @@ CoordinatorImpl::CoordinatorImpl(const CoordinatorOptions &options, system::Runt
       runtime_(runtime),
       journal_(options.journal ? options.journal : make_memory_journal()),
       job_changed_(runtime.make_signal()) {
+  const Time began = runtime_.now();
   restore();
+  sessions_.extend(runtime_.now() - began);  // weights may have been read meanwhile
+  // Not as a command, before which others might come: a worker that goes on with its task must not be told
+  // that it has none.
+  const auto first = std::make_shared<Batch>();
+  resume(*first);
   const unsigned threads =
       options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
   loop_ = std::make_unique<Loop>(
       *journal_, mutex_, runtime_,
       Loop::Hooks{[this](Time now, Batch &batch) { on_time(now, batch); }, [this] { return next_wake(); },
-                  [this](const std::string &reason, bool broken) { on_journal(reason, broken); }});
+                  [this](const std::string &reason, bool broken) { on_journal(reason, broken); },
+                  [this](Time duration, Batch &batch) { on_held_up(duration, batch); },
+                  // A lease outlives one lost heartbeat, and a shorter commit costs nobody more.
+                  options_.heartbeat_interval});
   pool_ = std::make_unique<system::ThreadPool>(threads, runtime_);
-  loop_->post({[this](Batch &batch) { resume(batch); }, {}});
+  loop_->post({[first](Batch &batch) { batch = std::move(*first); }, {}});
 }
 
 CoordinatorImpl::~CoordinatorImpl() {
@@ -91,7 +96,7 @@ void CoordinatorImpl::on_journal(const std::string &reason, bool broken) {
     if (reason.empty()) {
       log_now(LogLevel::info, "journal.goes_on", "the journal can be written again: all goes on");
     } else if (broken) {
-      log_now(LogLevel::error, "journal.broken",
+      log_now(LogLevel::error, "coordinator.broken",
               reason + ". Nothing is changed any more; start the coordinator again when the cause is gone");
     } else {
       log_now(LogLevel::error, "journal.stalled", reason + ". It is tried again until it works");
@@ -122,6 +127,11 @@ void CoordinatorImpl::on_time(Time now, Batch &batch) {
   keep_changes(batch);
 }
 
+void CoordinatorImpl::on_held_up(Time duration, Batch &batch) {
+  sessions_.extend(duration);
+  step_all(HeldUp{duration}, batch);
+}
+
 std::optional<Time> CoordinatorImpl::next_wake() const {
   std::optional<Time> next = sessions_.next_wake();
   const auto wake_by = [&next](std::optional<Time> time) {
@@ -135,22 +145,12 @@ std::optional<Time> CoordinatorImpl::next_wake() const {
   return next;
 }
 
-std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence,
-                                                 std::size_t count_max) const {
-  return look([&] {
-    JobEntry &entry = const_cast<JobEntry &>(find_job(job));
-    load_events(entry);
-    return entry.events.after(sequence, count_max);
-  });
-}
-
 std::shared_ptr<void> CoordinatorImpl::subscribe(Id job, std::function<void()> notify) const {
   const std::lock_guard lock(mutex_);
-  return const_cast<JobEntry &>(find_job(job)).events.subscribe(std::move(notify));
+  return find_job(job).events.subscribe(std::move(notify));
 }
 
 void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch) {
-  load_events(entry);
   Event event;
   event.job_id = entry.job.setup().id;
   event.time_ms = runtime_.wall_ms();
@@ -172,7 +172,8 @@ void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch
   }
   if (options_.log && kept.type != kProgressEvent) {
     batch.effects.push_back([this, text = kept.text, type = kept.type, job = kept.job_id] {
-      options_.log({LogLevel::info, "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
+      system::write_log(options_.log,
+                        {LogLevel::info, "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
     });
   }
   for (auto &subscriber : entry.events.subscribers()) {
@@ -182,16 +183,25 @@ void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch
 
 void CoordinatorImpl::log(LogLevel level, std::string_view id, std::string text, Batch &batch) const {
   if (!options_.log) return;
-  batch.effects.push_back([this, level, id, text = std::move(text)] { options_.log({level, id, text, {}}); });
+  batch.effects.push_back([this, level, id, text = std::move(text)] { log_now(level, id, text); });
 }
 
 void CoordinatorImpl::log_now(LogLevel level, std::string_view id, std::string text) const {
-  if (options_.log) options_.log({level, id, std::move(text), {}});
+  system::write_log(options_.log, {level, id, std::move(text), {}});
 }
 
 void CoordinatorImpl::work_later(Batch &batch, std::function<void()> work) {
-  batch.effects.push_back([this, work = std::move(work)]() mutable {
-    if (!stopping_) pool_->post(std::move(work));
+  const auto or_break_off = [this](const auto &act) {
+    try {
+      act();
+    } catch (...) {
+      loop_->break_off(std::current_exception());
+    }
+  };
+  batch.effects.push_back([this, or_break_off, work = std::move(work)] {
+    or_break_off([&] {
+      if (!stopping_) pool_->post([or_break_off, work] { or_break_off(work); });
+    });
   });
 }
 

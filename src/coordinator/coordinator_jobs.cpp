@@ -23,18 +23,25 @@ bool same_request(const JobConfig &kept, JobConfig asked) {
 
 }  // namespace
 
-JobEntry &CoordinatorImpl::find_job(Id id) {
+const JobEntry &CoordinatorImpl::find_job(Id id) const {
   const auto found = jobs_.find(id);
   if (found == jobs_.end()) throw Error(ErrorCode::not_found, "there is no job " + std::to_string(id));
   return *found->second;
 }
 
-const JobEntry &CoordinatorImpl::find_job(Id id) const {
-  return const_cast<CoordinatorImpl *>(this)->find_job(id);
+JobEntry &CoordinatorImpl::find_job(Id id) {
+  std::as_const(*this).find_job(id);
+  return *jobs_.at(id);
 }
 
 std::vector<Fault> CoordinatorImpl::check(const JobConfig &config) const {
   std::vector<Fault> faults = check_job_config(config);
+  for (Fault &fault : check_registry(config, {})) faults.push_back(std::move(fault));
+  return faults;
+}
+
+std::vector<Fault> CoordinatorImpl::check_registry(const JobConfig &config,
+                                                   const std::vector<std::string> &unread) const {
   const std::lock_guard lock(mutex_);
   std::map<Id, WorkerInfo> infos;
   for (const auto &[id, worker] : workers_) infos[id] = info_of(worker);
@@ -45,8 +52,7 @@ std::vector<Fault> CoordinatorImpl::check(const JobConfig &config) const {
     };
   };
   const Registered registered{find(datasets_), find(models_), find(infos)};
-  for (Fault &fault : check_against_registry(config, registered)) faults.push_back(std::move(fault));
-  return faults;
+  return check_against_registry(config, registered, unread);
 }
 
 JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &idempotency_key) {
@@ -95,10 +101,11 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
     const auto partitioner = make_partitioner(config.distributed->partitioning);
     entry->partitioner = partitioner->name() + "/" + std::to_string(partitioner->version());
   }
+  NewObjects objects(*options_.store, stopping_or({}));
   entry->initial_global =
       model_info.weights_key.empty()
-          ? store_state(
-                *options_.store, global_key(setup.id, 0, 0),
+          ? objects.add_state(
+                global_key(setup.id, {.round = 0, .attempt = 0}),
                 initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
           : options_.store->stat(model_info.weights_key);
   entry->global = entry->initial_global;
@@ -110,23 +117,12 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
 
   // std::function copies: the entry is handed over through shared ownership.
   const auto handed = std::make_shared<std::unique_ptr<JobEntry>>(std::move(entry));
-  const auto drop_weights = [&] {
-    if (model_info.weights_key.empty()) options_.store->remove(global_key(setup.id, 0, 0));
-  };
-  try {
-    const JobStatus status = take(handed, earlier);
-    if (status.id != setup.id) drop_weights();
-    return status;
-  } catch (const Error &error) {
-    // Of a batch that the journal may yet turn out to hold, the weights stay; the next start knows.
-    if (error.code() != ErrorCode::unavailable && error.code() != ErrorCode::io) drop_weights();
-    throw;
-  }
+  return take(handed, objects, earlier);
 }
 
-JobStatus CoordinatorImpl::take(const std::shared_ptr<std::unique_ptr<JobEntry>> &handed,
+JobStatus CoordinatorImpl::take(const std::shared_ptr<std::unique_ptr<JobEntry>> &handed, NewObjects &objects,
                                 const std::function<std::optional<JobStatus>()> &earlier) {
-  return loop_->call<JobStatus>([this, handed, earlier](Batch &batch) {
+  return loop_->call<JobStatus>([this, handed, &objects, earlier](Batch &batch) {
     if (auto status = earlier()) return *status;
     if (jobs_.size() >= limits::kJobsMax)
       throw Error(ErrorCode::too_large, "there are already " + std::to_string(limits::kJobsMax) + " jobs");
@@ -142,6 +138,7 @@ JobStatus CoordinatorImpl::take(const std::shared_ptr<std::unique_ptr<JobEntry>>
          wire::encode_stored(wire::StoredJob{kept.job.setup(), kept.model, kept.dataset, kept.created_ms,
                                              kept.idempotency_key, kept.partitioner, kept.initial_global,
                                              kept.module, kept.validation})});
+    objects.keep();
     apply(kept, kept.job.start(live, runtime_.now()), batch);
     return status_of(kept);
   });
@@ -152,8 +149,7 @@ JobStatus CoordinatorImpl::job(Id id) const {
 }
 
 JobState CoordinatorImpl::job_state(Id id) const {
-  const std::lock_guard lock(mutex_);
-  return find_job(id).job.state();
+  return look([&] { return find_job(id).job.state(); });
 }
 
 std::vector<JobStatus> CoordinatorImpl::jobs(Id after, std::size_t count_max) const {
@@ -166,26 +162,18 @@ std::vector<JobStatus> CoordinatorImpl::jobs(Id after, std::size_t count_max) co
   });
 }
 
-JobStatus CoordinatorImpl::stop_job(Id id) {
-  return loop_->call<JobStatus>([this, id](Batch &batch) {
-    JobEntry &entry = find_job(id);
-    if (is_terminal(entry.job.state())) {
-      throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " +
-                                           std::string(job_state_name(entry.job.state())));
-    }
-    step(entry, core::StopRequested{}, batch);
-    return status_of(entry);
-  });
-}
+JobStatus CoordinatorImpl::stop_job(Id id) { return end_job(id, core::StopRequested{}); }
 
-JobStatus CoordinatorImpl::cancel_job(Id id) {
-  return loop_->call<JobStatus>([this, id](Batch &batch) {
+JobStatus CoordinatorImpl::cancel_job(Id id) { return end_job(id, core::CancelRequested{}); }
+
+JobStatus CoordinatorImpl::end_job(Id id, const core::JobEvent &request) {
+  return loop_->call<JobStatus>([this, id, request](Batch &batch) {
     JobEntry &entry = find_job(id);
     if (is_terminal(entry.job.state())) {
       throw Error(ErrorCode::conflict, "job " + std::to_string(id) + " is already " +
                                            std::string(job_state_name(entry.job.state())));
     }
-    step(entry, core::CancelRequested{}, batch);
+    step(entry, request, batch);
     return status_of(entry);
   });
 }
@@ -204,48 +192,38 @@ JobStatus CoordinatorImpl::wait(Id id, std::chrono::milliseconds timeout) const 
 }
 
 ObjectInfo CoordinatorImpl::job_model(Id id, const RoundChoice &round) const {
-  std::string key;
-  {
-    const std::lock_guard lock(mutex_);
-    const JobEntry &entry = find_job(id);
-    if (const auto *number = std::get_if<std::uint32_t>(&round)) {
-      if (*number == 0) {
-        key = entry.initial_global.key;
-      } else {
-        const auto &records = entry.job.records();
-        const auto found = std::ranges::find_if(
-            records, [&](const RoundRecord &record) { return record.round == *number && record.succeeded; });
-        if (found != records.end()) key = found->model_key;
-        if (key.empty())
-          throw Error(ErrorCode::not_found,
-                      "job " + std::to_string(id) + " has no model of round " + std::to_string(*number));
-      }
-      const bool its_own = key.starts_with(job_folder(id));
-      if (its_own && !entry.kept_rounds.contains(*number)) {
-        throw Error(ErrorCode::not_found,
-                    "the model of round " + std::to_string(*number) + " of job " + std::to_string(id) +
-                        " is not kept any more: those of the last " + std::to_string(options_.keep_rounds) +
-                        " rounds and of the best one are (keep_rounds)");
-      }
-    } else if (std::holds_alternative<BestRound>(round)) {
-      const auto best = entry.job.best_round();
-      if (!best)
-        throw Error(ErrorCode::not_found, "job " + std::to_string(id) +
-                                              " has no best round: no model of a round has been evaluated");
-      key = entry.job.records()[*best - 1].model_key;
-    } else {
-      key = entry.global.key;
-    }
-  }
-  return options_.store->stat(key);
+  return options_.store->stat(look([&] { return model_key(find_job(id), round); }));
 }
 
-std::vector<LossSeries> CoordinatorImpl::losses(Id id, std::optional<std::uint32_t> round) const {
-  return look([&] {
-    JobEntry &entry = const_cast<JobEntry &>(find_job(id));
-    load_events(entry);
-    return entry.losses.series(round);
-  });
+std::string CoordinatorImpl::model_key(const JobEntry &entry, const RoundChoice &round) const {
+  if (std::holds_alternative<std::monostate>(round)) return entry.global.key;
+  const Id id = entry.job.setup().id;
+  const auto &records = entry.job.records();
+  if (std::holds_alternative<BestRound>(round)) {
+    const auto best = entry.job.best_round();
+    if (!best)
+      throw Error(ErrorCode::not_found,
+                  "job " + std::to_string(id) + " has no best round: no model of a round has been evaluated");
+    return records[*best - 1].model_key;
+  }
+  const std::uint32_t number = std::get<std::uint32_t>(round);
+  std::string key;
+  if (number == 0) {
+    key = entry.initial_global.key;
+  } else if (number <= records.size() && records[number - 1].succeeded) {
+    key = records[number - 1].model_key;
+  } else {
+    throw Error(ErrorCode::not_found,
+                "job " + std::to_string(id) + " has no model of round " + std::to_string(number));
+  }
+  const bool its_own = key.starts_with(job_folder(id));
+  if (its_own && !entry.kept_rounds.contains(number)) {
+    throw Error(ErrorCode::not_found, "the model of round " + std::to_string(number) + " of job " +
+                                          std::to_string(id) + " is not kept any more: those of the last " +
+                                          std::to_string(options_.keep_rounds) +
+                                          " rounds and of the best one are (keep_rounds)");
+  }
+  return key;
 }
 
 JobStatus CoordinatorImpl::status_of(const JobEntry &entry) const {
@@ -294,14 +272,16 @@ void CoordinatorImpl::fill_progress(const JobEntry &entry, JobStatus &status) co
     if (has_reported) worker.step = worker.steps;
     const Session *session = sessions_.find(worker.worker_id);
     worker.live = session != nullptr;
-    if (!running || session == nullptr || !session->progress || session->progress->job_id != status.id ||
+    if (!running || session == nullptr) continue;
+    const Task *watched = Sessions::find_task(*session, session->watched_task);
+    worker.stalled = session->stalled && watched != nullptr && watched->job_id == status.id;
+    if (!session->progress || session->progress->job_id != status.id ||
         session->progress->round != status.round) {
       continue;
     }
     worker.examples_per_second = session->progress->examples_per_second;
     if (has_reported) continue;
     worker.phase = session->progress->phase;
-    worker.stalled = session->stalled;
     worker.step = session->progress->step;
     worker.steps = session->progress->steps;
   }

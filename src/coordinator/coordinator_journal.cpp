@@ -3,11 +3,27 @@
 // A step of a job says what has changed; once per batch that is written, so that a job of which ten workers
 // report at once is written once.
 #include <algorithm>
+#include <iterator>
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
 
 namespace parsyn::coordinator {
+namespace {
+
+/// Visits documents in key order until `visit` returns false.
+template <typename Visit>
+void read_until(const Journal &journal, std::string_view table, const KeyRange &range, const Visit &visit) {
+  struct Enough {};
+  try {
+    journal.for_each(table, range, [&](std::string_view, std::string_view document) {
+      if (!visit(document)) throw Enough{};
+    });
+  } catch (const Enough &) {
+  }
+}
+
+}  // namespace
 
 void CoordinatorImpl::keep_changes(Batch &batch) {
   for (const Id id : unkept_jobs_) keep(find_job(id), batch);
@@ -103,6 +119,7 @@ void CoordinatorImpl::collect_models(JobEntry &entry, Batch &batch) {
 void CoordinatorImpl::remove_objects(std::vector<std::string> keys, Batch &batch) {
   work_later(batch, [this, keys = std::move(keys)] {
     for (const std::string &key : keys) {
+      if (stopping_) return;  // the next start sweeps them
       try {
         options_.store->remove(key);
       } catch (const std::exception &error) {
@@ -115,7 +132,6 @@ void CoordinatorImpl::remove_objects(std::vector<std::string> keys, Batch &batch
 }
 
 void CoordinatorImpl::load_events(JobEntry &entry) const {
-  if (entry.events_loaded) return;
   const Id id = entry.job.setup().id;
   std::deque<Event> events;
   journal_->for_each("events", {wire::journal_key({id}), wire::journal_key({id + 1})},
@@ -129,7 +145,89 @@ void CoordinatorImpl::load_events(JobEntry &entry) const {
                        wire::decode_stored(document, series);
                        entry.losses.restore(series);
                      });
-  entry.events_loaded = true;
+}
+
+void CoordinatorImpl::unload_events(Id job) {
+  const std::lock_guard lock(mutex_);
+  JobEntry &entry = find_job(job);
+  entry.in_memory = false;
+  entry.events.clear();
+  entry.losses.clear_but_last(entry.job.round());
+}
+
+std::vector<Event> CoordinatorImpl::events_after(Id job, std::uint64_t sequence,
+                                                 std::size_t count_max) const {
+  using Events = std::vector<Event>;
+  const auto in_memory = look([&]() -> std::optional<Events> {
+    const JobEntry &entry = find_job(job);
+    if (!entry.in_memory) return std::nullopt;
+    return entry.events.after(sequence, count_max);
+  });
+  if (in_memory) return *in_memory;
+  Events events;
+  if (sequence == UINT64_MAX) return events;
+  const KeyRange range{wire::journal_key({job, sequence + 1}), wire::journal_key({job + 1})};
+  read_until(*journal_, "events", range, [&](std::string_view document) {
+    if (events.size() == count_max) return false;
+    wire::decode_stored(document, events.emplace_back());
+    return true;
+  });
+  return events;
+}
+
+std::uint64_t CoordinatorImpl::last_event(Id job) const {
+  struct Known {
+    bool is_last = false;
+    std::uint64_t sequence = 0;
+  };
+  const Known known = look([&]() -> Known {
+    const JobEntry &entry = find_job(job);
+    if (entry.in_memory) return {true, entry.events.newest()};
+    if (entry.events.last_sequence() > 0) return {true, entry.events.last_sequence()};
+    // It ended before this process began. What ends a job is no progress: it is in the journal.
+    return {false, entry.event_ceiling - std::min(entry.event_ceiling, kEventSequenceBlock)};
+  });
+  if (known.is_last) return known.sequence;
+  Event last;
+  journal_->for_each(
+      "events", {wire::journal_key({job, known.sequence}), wire::journal_key({job + 1})},
+      [&](std::string_view, std::string_view document) { wire::decode_stored(document, last); });
+  return last.sequence;
+}
+
+std::vector<LossSeries> CoordinatorImpl::losses_after(Id id, const LossPlace &after, std::size_t count_max,
+                                                      std::optional<std::uint32_t> round) const {
+  using Page = std::vector<LossSeries>;
+  const LossPlace from = round && after.round < *round ? LossPlace{*round, 0} : after;
+  const std::uint32_t last_round = round.value_or(UINT32_MAX);
+  const auto in_memory = look([&]() -> std::optional<Page> {
+    const JobEntry &entry = find_job(id);
+    if (!entry.in_memory) return std::nullopt;
+    return entry.losses.page(from, last_round, count_max);
+  });
+  if (in_memory) return *in_memory;
+  LossPage page(count_max);
+  const KeyRange range{wire::journal_key({id, from.round, from.worker_id}) + '\0',
+                       wire::journal_key({id, std::uint64_t{last_round} + 1})};
+  read_until(*journal_, "losses", range, [&](std::string_view document) {
+    if (page.is_full()) return false;
+    LossSeries series;
+    wire::decode_stored(document, series);
+    page.add(std::move(series));
+    return true;
+  });
+  return page.take();
+}
+
+std::vector<LossSeries> CoordinatorImpl::losses(Id id, std::optional<std::uint32_t> round) const {
+  std::vector<LossSeries> all;
+  LossPlace after;
+  for (;;) {
+    std::vector<LossSeries> page = losses_after(id, after, SIZE_MAX, round);
+    if (page.empty()) return all;
+    after = {page.back().round, page.back().worker_id};
+    std::ranges::move(page, std::back_inserter(all));
+  }
 }
 
 }  // namespace parsyn::coordinator

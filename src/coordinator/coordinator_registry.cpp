@@ -1,5 +1,6 @@
 // Workers, datasets and models.
 #include <algorithm>
+#include <memory>
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
@@ -46,8 +47,9 @@ std::uint64_t parameters_of(const StateDict &state) {
   return count;
 }
 
-/// What trains must be float32 masters, whatever type the file has.
-void check_masters(const StateDict &state) {
+bool is_half(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16; }
+
+void check_weights(const StateDict &state) {
   if (state.empty()) throw Error(ErrorCode::invalid_argument, "the model has no tensors");
   for (const auto &[name, tensor] : state) {
     if (!is_averaged(tensor.dtype) && !is_integral(tensor.dtype)) {
@@ -59,16 +61,64 @@ void check_masters(const StateDict &state) {
 }
 
 void note_unreadable(const std::string &field, const Error &error, std::vector<Fault> &faults) {
+  // Nothing is wrong with what was given.
+  if (error.code() == ErrorCode::cancelled) throw error;
   faults.push_back({field, std::string(error_code_name(error.code())), error.message()});
+}
+
+template <typename Spec>
+std::optional<wire::StoredRequest> request_of(const Spec &spec, const std::string &idempotency_key) {
+  if (idempotency_key.empty()) return std::nullopt;
+  return wire::StoredRequest{idempotency_key, wire::request_text(spec)};
 }
 
 }  // namespace
 
-WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec) {
+CancelQuery CoordinatorImpl::stopping_or(CancelQuery cancelled) const {
+  return [this, cancelled = std::move(cancelled)] { return stopping_ || (cancelled && cancelled()); };
+}
+
+template <typename Info>
+std::optional<Info> CoordinatorImpl::earlier(const std::map<Id, Info> &infos,
+                                             const Registrations &registrations,
+                                             const std::optional<wire::StoredRequest> &request) {
+  if (!request) return std::nullopt;
+  const auto found = registrations.find(request->idempotency_key);
+  if (found == registrations.end()) return std::nullopt;
+  if (found->second.text != request->text) {
+    throw Error(ErrorCode::conflict,
+                "this idempotency key came with another request before, which has made number " +
+                    std::to_string(found->second.id) + ": give every request a key of its own");
+  }
+  return infos.at(found->second.id);
+}
+
+template <typename Info>
+std::optional<Info> CoordinatorImpl::committed_earlier(const std::map<Id, Info> &infos,
+                                                       const Registrations &registrations,
+                                                       const std::optional<wire::StoredRequest> &request) {
+  const bool is_known = [&] {
+    const std::lock_guard lock(mutex_);
+    return request && registrations.contains(request->idempotency_key);
+  }();
+  if (!is_known) return std::nullopt;
+  // Through the loop: the first request's batch may still be under way, and what it says not yet be kept.
+  return loop_->call<Info>([&](Batch &) { return earlier(infos, registrations, request).value(); });
+}
+
+WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec, const std::string &idempotency_key) {
   std::vector<Fault> faults;
   check_name(spec.name, faults);
   if (!faults.empty()) throw wire::refusal("worker", std::move(faults));
-  return loop_->call<WorkerCredentials>([this, spec](Batch &batch) {
+  const auto request = request_of(spec, idempotency_key);
+  return loop_->call<WorkerCredentials>([this, spec, request](Batch &batch) {
+    if (const auto before = earlier(workers_, worker_by_key_, request)) {
+      const std::string id = std::to_string(before->info.id);
+      throw Error(ErrorCode::conflict, "worker " + id +
+                                           " was made with this idempotency key, and its token " +
+                                           "told then, once: if that answer was lost, remove worker " + id +
+                                           " and add one with another key");
+    }
     check_count(workers_.size(), limits::kWorkersMax, "workers");
     WorkerCredentials credentials;
     credentials.token = runtime_.random_hex(kTokenBytes);
@@ -79,9 +129,10 @@ WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec) {
     worker.info.created_ms = runtime_.wall_ms();
     worker.token_sha256 = system::sha256_hex(credentials.token);
     credentials.worker = worker.info;
-    batch.writes.push_back({"workers", wire::journal_key({worker.info.id}),
-                            wire::encode_stored(wire::StoredWorker{worker.info, worker.token_sha256})});
+    worker.request = request;
+    batch.writes.push_back({"workers", wire::journal_key({worker.info.id}), wire::encode_stored(worker)});
     worker_by_token_sha256_[worker.token_sha256] = worker.info.id;
+    if (request) worker_by_key_[request->idempotency_key] = {worker.info.id, request->text};
     workers_[worker.info.id] = std::move(worker);
     return credentials;
   });
@@ -91,6 +142,7 @@ void CoordinatorImpl::remove_worker(Id id) {
   loop_->call<bool>([this, id](Batch &batch) {
     const RegisteredWorker &worker = find_in(workers_, id, "worker");
     worker_by_token_sha256_.erase(worker.token_sha256);
+    if (worker.request) worker_by_key_.erase(worker.request->idempotency_key);
     batch.writes.push_back({"workers", wire::journal_key({id}), {}});
     end_session(id, batch);
     workers_.erase(id);
@@ -116,7 +168,10 @@ WorkerInfo CoordinatorImpl::worker(Id id) const {
   return look([&] { return info_of(find_in(workers_, id, "worker")); });
 }
 
-DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
+DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec, const std::string &idempotency_key) {
+  const auto request = request_of(spec, idempotency_key);
+  if (auto before = committed_earlier(datasets_, dataset_by_key_, request)) return *before;
+  const CancelQuery cancelled = stopping_or(spec.cancelled);
   std::vector<Fault> faults;
   check_name(spec.name, faults);
   if (spec.local && spec.train)
@@ -140,7 +195,7 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
                         std::optional<Examples> &into) {
     if (!file) return;
     try {
-      into = read_examples(*file);
+      into = read_examples(*file, cancelled);
     } catch (const Error &error) {
       note_unreadable(field, error, faults);
     }
@@ -157,19 +212,14 @@ DatasetInfo CoordinatorImpl::add_dataset(const DatasetSpec &spec) {
     }
   }
   if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
-  if (!spec.local) return add_dataset(spec.name, *train, validation);
-
-  DatasetInfo info{.id = ++last_dataset_,
-                   .name = spec.name,
-                   .local = true,
-                   .created_ms = runtime_.wall_ms(),
-                   .train = {},
-                   .validation = {}};
-  if (validation) {
-    info.validation = shape_of(*validation);
-    store_state(*options_.store, validation_key(info.id), validation->to_state_dict());
-  }
-  return keep_dataset(std::move(info));
+  NewDataset dataset;
+  dataset.info.name = spec.name;
+  dataset.info.local = spec.local;
+  if (train) dataset.train = &*train;
+  if (validation) dataset.validation = &*validation;
+  dataset.cancelled = cancelled;
+  dataset.request = request;
+  return add(dataset);
 }
 
 DatasetInfo CoordinatorImpl::add_dataset(const std::string &name, const Examples &train,
@@ -180,24 +230,34 @@ DatasetInfo CoordinatorImpl::add_dataset(const std::string &name, const Examples
   if (validation && validation->count() == 0)
     faults.push_back({"validation", "range", "leave validation out rather than empty"});
   if (!faults.empty()) throw wire::refusal("dataset", std::move(faults));
-  DatasetInfo info{.id = ++last_dataset_,
-                   .name = name,
-                   .local = false,
-                   .created_ms = runtime_.wall_ms(),
-                   .train = shape_of(train),
-                   .validation = {}};
-  store_state(*options_.store, train_key(info.id), train.to_state_dict());
-  if (validation) {
-    info.validation = shape_of(*validation);
-    store_state(*options_.store, validation_key(info.id), validation->to_state_dict());
-  }
-  return keep_dataset(std::move(info));
+  NewDataset dataset;
+  dataset.info.name = name;
+  dataset.train = &train;
+  if (validation) dataset.validation = &*validation;
+  dataset.cancelled = stopping_or({});
+  return add(dataset);
 }
 
-DatasetInfo CoordinatorImpl::keep_dataset(DatasetInfo info) {
-  return loop_->call<DatasetInfo>([this, info = std::move(info)](Batch &batch) {
+DatasetInfo CoordinatorImpl::add(const NewDataset &dataset) {
+  NewObjects objects(*options_.store, dataset.cancelled);
+  DatasetInfo info = dataset.info;
+  info.id = ++last_dataset_;
+  info.created_ms = runtime_.wall_ms();
+  if (dataset.train != nullptr) {
+    info.train = shape_of(*dataset.train);
+    objects.add_state(train_key(info.id), dataset.train->to_state_dict());
+  }
+  if (dataset.validation != nullptr) {
+    info.validation = shape_of(*dataset.validation);
+    objects.add_state(validation_key(info.id), dataset.validation->to_state_dict());
+  }
+  return loop_->call<DatasetInfo>([&](Batch &batch) {
+    if (const auto before = earlier(datasets_, dataset_by_key_, dataset.request)) return *before;
     check_count(datasets_.size(), limits::kDatasetsMax, "datasets");
-    batch.writes.push_back({"datasets", wire::journal_key({info.id}), wire::encode_stored(info)});
+    batch.writes.push_back({"datasets", wire::journal_key({info.id}),
+                            wire::encode_stored(wire::StoredDataset{info, dataset.request})});
+    objects.keep();
+    if (dataset.request) dataset_by_key_[dataset.request->idempotency_key] = {info.id, dataset.request->text};
     return datasets_[info.id] = info;
   });
 }
@@ -210,96 +270,105 @@ DatasetInfo CoordinatorImpl::dataset(Id id) const {
   return look([&] { return find_in(datasets_, id, "dataset"); });
 }
 
-ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec) {
+ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const std::string &idempotency_key) {
+  NewModel model;
+  model.request = request_of(spec, idempotency_key);
+  if (auto before = committed_earlier(models_, model_by_key_, model.request)) return *before;
+  model.cancelled = stopping_or(spec.cancelled);
+  model.info.name = spec.name;
+  model.info.description = spec.description;
   std::vector<Fault> faults;
   check_name(spec.name, faults);
-  ModelInfo info{.id = 0,
-                 .name = spec.name,
-                 .created_ms = runtime_.wall_ms(),
-                 .description = spec.description,
-                 .num_parameters = 0,
-                 .weights_key = {},
-                 .weights_sha256 = {}};
   if (spec.from_job) {
-    ObjectInfo from;
     try {
-      from = job_model(*spec.from_job, spec.from_round);
+      model.weights_of = job_model(*spec.from_job, spec.from_round).key;
       const std::lock_guard lock(mutex_);
-      info.description = find_job(*spec.from_job).model.description;
-      info.num_parameters = find_job(*spec.from_job).model.num_parameters;
+      model.info.description = find_job(*spec.from_job).model.description;
+      model.info.num_parameters = find_job(*spec.from_job).model.num_parameters;
     } catch (const Error &error) {
       note_unreadable("from_job", error, faults);
     }
     if (!faults.empty()) throw wire::refusal("model", std::move(faults));
-    info.id = ++last_model_;
-    const ObjectInfo kept = copy_object(*options_.store, from.key, model_weights_key(info.id));
-    info.weights_key = kept.key;
-    info.weights_sha256 = kept.sha256;
-    return keep_model(std::move(info));
+    return add(model);
   }
+  const std::string &kind = spec.description.kind;
   StateDict weights;
   try {
-    if (spec.description.kind == "mlp") {
-      info.num_parameters = parameters_of(initial_weights(spec.description, 0));
-    } else if (spec.description.kind == "torchscript") {
+    if (kind == "mlp") {
+      model.info.num_parameters = parameters_of(initial_weights(spec.description, 0));
+    } else if (kind == "torchscript") {
       if (!options_.torchscript_importer)
         throw Error(ErrorCode::unsupported,
                     "this coordinator is built without libtorch and cannot read TorchScript modules");
       weights = options_.torchscript_importer(spec.path);
-      check_masters(weights);
-    } else if (spec.description.kind == "custom") {
-      weights = tensor::widen_to_f32_masters(read_safetensors(system::FileSource(spec.path)));
-      check_masters(weights);
+      model.module = spec.path;
+    } else if (kind == "custom") {
+      weights = read_safetensors(
+          InterruptibleSource(std::make_unique<system::FileSource>(spec.path), model.cancelled));
     } else {
-      faults.push_back({"kind", "unknown_value",
-                        "there is no model kind " + spec.description.kind + " (mlp, torchscript, custom)"});
+      faults.push_back(
+          {"kind", "unknown_value", "there is no model kind " + kind + " (mlp, torchscript, custom)"});
+    }
+    if (kind == "torchscript" || kind == "custom") {
+      weights = tensor::widen_to_f32_masters(std::move(weights));
+      check_weights(weights);
+      model.info.num_parameters = parameters_of(weights);
+      model.weights = &weights;
     }
   } catch (const Error &error) {
-    note_unreadable(spec.description.kind == "mlp" ? "sizes" : "path", error, faults);
+    note_unreadable(kind == "mlp" ? "sizes" : "path", error, faults);
   }
   if (!faults.empty()) throw wire::refusal("model", std::move(faults));
-  if (spec.description.kind == "mlp") {
-    info.id = ++last_model_;
-    return keep_model(std::move(info));
-  }
-  if (spec.description.kind == "custom") return add_model(spec, weights);
-  info.id = ++last_model_;
-  const ObjectInfo module = store_file(*options_.store, model_module_key(info.id), spec.path);
-  info.description.module_key = module.key;
-  info.description.module_sha256 = module.sha256;
-  info.num_parameters = parameters_of(weights);
-  const ObjectInfo kept = store_state(*options_.store, model_weights_key(info.id), weights);
-  info.weights_key = kept.key;
-  info.weights_sha256 = kept.sha256;
-  return keep_model(std::move(info));
+  return add(model);
 }
 
 ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const StateDict &weights) {
+  NewModel model;
+  model.cancelled = stopping_or(spec.cancelled);
+  model.info.name = spec.name;
+  model.info.description = spec.description;
+  model.weights = &weights;
   std::vector<Fault> faults;
   check_name(spec.name, faults);
+  StateDict widened;
   try {
-    check_masters(weights);
+    if (std::ranges::any_of(weights, [](const auto &entry) { return is_half(entry.second.dtype); })) {
+      widened = tensor::widen_to_f32_masters(weights);
+      model.weights = &widened;
+    }
+    check_weights(*model.weights);
   } catch (const Error &error) {
     note_unreadable("weights", error, faults);
   }
   if (!faults.empty()) throw wire::refusal("model", std::move(faults));
-  ModelInfo info{.id = ++last_model_,
-                 .name = spec.name,
-                 .created_ms = runtime_.wall_ms(),
-                 .description = spec.description,
-                 .num_parameters = parameters_of(weights),
-                 .weights_key = {},
-                 .weights_sha256 = {}};
-  const ObjectInfo kept = store_state(*options_.store, model_weights_key(info.id), weights);
-  info.weights_key = kept.key;
-  info.weights_sha256 = kept.sha256;
-  return keep_model(std::move(info));
+  model.info.num_parameters = parameters_of(weights);
+  return add(model);
 }
 
-ModelInfo CoordinatorImpl::keep_model(ModelInfo info) {
-  return loop_->call<ModelInfo>([this, info = std::move(info)](Batch &batch) {
+ModelInfo CoordinatorImpl::add(const NewModel &model) {
+  NewObjects objects(*options_.store, model.cancelled);
+  ModelInfo info = model.info;
+  info.id = ++last_model_;
+  info.created_ms = runtime_.wall_ms();
+  if (!model.module.empty()) {
+    const ObjectInfo module = objects.add_file(model_module_key(info.id), model.module);
+    info.description.module_key = module.key;
+    info.description.module_sha256 = module.sha256;
+  }
+  std::optional<ObjectInfo> weights;
+  if (model.weights != nullptr) weights = objects.add_state(model_weights_key(info.id), *model.weights);
+  if (!model.weights_of.empty()) weights = objects.add_copy(model_weights_key(info.id), model.weights_of);
+  if (weights) {
+    info.weights_key = weights->key;
+    info.weights_sha256 = weights->sha256;
+  }
+  return loop_->call<ModelInfo>([&](Batch &batch) {
+    if (const auto before = earlier(models_, model_by_key_, model.request)) return *before;
     check_count(models_.size(), limits::kModelsMax, "models");
-    batch.writes.push_back({"models", wire::journal_key({info.id}), wire::encode_stored(info)});
+    batch.writes.push_back({"models", wire::journal_key({info.id}),
+                            wire::encode_stored(wire::StoredModel{info, model.request})});
+    objects.keep();
+    if (model.request) model_by_key_[model.request->idempotency_key] = {info.id, model.request->text};
     return models_[info.id] = info;
   });
 }

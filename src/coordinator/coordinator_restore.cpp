@@ -19,11 +19,10 @@ constexpr char kModelsFolder[] = "models/";
 /// Of a key that journal_key() made.
 Id first_number(std::string_view key) { return text::parse_u64(key.substr(0, key.find('/'))).value(); }
 
-/// The number after `folder` in an object's key; nothing: it has another form.
-std::optional<Id> id_in_key(std::string_view key, std::string_view folder) {
+/// Whether a number and a slash follow after `folder` in an object's key, as in every key of a coordinator.
+bool is_numbered(std::string_view key, std::string_view folder) {
   const std::size_t end = key.find('/', folder.size());
-  if (end == std::string_view::npos) return std::nullopt;
-  return text::parse_u64(key.substr(folder.size(), end - folder.size()));
+  return end != std::string_view::npos && text::parse_u64(key.substr(folder.size(), end - folder.size()));
 }
 
 /// Calls `take` with the first number of each key in the range, and its document.
@@ -72,6 +71,10 @@ bool is_empty(const ObjectStore &store) {
 
 void CoordinatorImpl::restore() {
   boot_id_ = runtime_.boot_id();
+  const auto remember = [](Registrations &registrations, Id id,
+                           const std::optional<wire::StoredRequest> &request) {
+    if (request) registrations[request->idempotency_key] = {id, request->text};
+  };
   wire::StoredSettings settings;
   read_one(*journal_, "settings", "format", settings);
   if (settings.format > wire::kJournalFormat) {
@@ -98,7 +101,8 @@ void CoordinatorImpl::restore() {
   last_task_ = kept_counters_.task;
   read_all<wire::StoredWorker>(*journal_, "workers", {}, [&](Id id, wire::StoredWorker stored) {
     worker_by_token_sha256_[stored.token_sha256] = id;
-    workers_[id] = {std::move(stored.info), std::move(stored.token_sha256)};
+    remember(worker_by_key_, id, stored.request);
+    workers_[id] = std::move(stored);
   });
   // Leases go on: a worker that trained all the while reports under the one that it has.
   sessions_.restore_leases(kept_counters_.lease);
@@ -106,9 +110,14 @@ void CoordinatorImpl::restore() {
   read_all<wire::StoredSession>(*journal_, "sessions", {}, [&](Id worker, const wire::StoredSession &stored) {
     if (workers_.contains(worker)) sessions_.restore(worker, stored, expires);
   });
-  read_all<DatasetInfo>(*journal_, "datasets", {},
-                        [&](Id id, DatasetInfo info) { datasets_[id] = std::move(info); });
-  read_all<ModelInfo>(*journal_, "models", {}, [&](Id id, ModelInfo info) { models_[id] = std::move(info); });
+  read_all<wire::StoredDataset>(*journal_, "datasets", {}, [&](Id id, wire::StoredDataset stored) {
+    remember(dataset_by_key_, id, stored.request);
+    datasets_[id] = std::move(stored.info);
+  });
+  read_all<wire::StoredModel>(*journal_, "models", {}, [&](Id id, wire::StoredModel stored) {
+    remember(model_by_key_, id, stored.request);
+    models_[id] = std::move(stored.info);
+  });
   read_all<wire::StoredJob>(*journal_, "jobs", {},
                             [&](Id id, const wire::StoredJob &stored) { restore_job(id, stored); });
   if (options_.journal) sweep_orphans();
@@ -119,10 +128,11 @@ void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
   const KeyRange below{key + '/', key + '0'};  // '0' comes next after '/'
   wire::StoredJobState state;
   read_one(*journal_, "job_states", key, state);
-  auto seats = read_list<core::SeatSnapshot>(*journal_, "seats", below);
-  auto records = read_list<RoundRecord>(*journal_, "rounds", below);
-  std::optional<Time> deadline;
-  Time round_opened = runtime_.now();
+  core::KeptJob kept;
+  kept.job = state.job;
+  kept.seats = read_list<core::SeatSnapshot>(*journal_, "seats", below);
+  kept.records = read_list<RoundRecord>(*journal_, "rounds", below);
+  kept.round_opened = runtime_.now();
   read_all<wire::StoredClock>(
       *journal_, "job_clocks", {key, key + '\0'}, [&](Id, const wire::StoredClock &clock) {
         const Time now = runtime_.now();
@@ -130,12 +140,12 @@ void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
         // was last written goes on from now.
         const bool same_boot = !boot_id_.empty() && clock.boot_id == boot_id_ && clock.written <= now;
         const Time moved = same_boot ? Time{0} : now - clock.written;
-        if (clock.deadline) deadline = *clock.deadline + moved;
-        round_opened = clock.round_opened + moved;
+        if (clock.deadline) kept.deadline = *clock.deadline + moved;
+        kept.round_opened = clock.round_opened + moved;
       });
 
-  auto entry = std::make_unique<JobEntry>(
-      core::Job(stored.setup, state.job, std::move(seats), std::move(records), deadline, round_opened));
+  auto entry = std::make_unique<JobEntry>(core::Job(stored.setup, std::move(kept)));
+  entry->attempt_before = entry->job.attempt();
   entry->model = stored.model;
   entry->dataset = stored.dataset;
   entry->created_ms = stored.created_ms;
@@ -151,10 +161,10 @@ void CoordinatorImpl::restore_job(Id id, const wire::StoredJob &stored) {
   journal_->for_each("event_ceilings", {key, key + '\0'}, [&](std::string_view, std::string_view text) {
     entry->event_ceiling = text::parse_u64(text).value();
   });
-  entry->events_loaded = false;
   find_models(*entry);
   if (!entry->idempotency_key.empty()) job_by_idempotency_key_[entry->idempotency_key] = id;
-  if (!is_terminal(entry->job.state())) {
+  entry->in_memory = !is_terminal(entry->job.state());
+  if (entry->in_memory) {
     load_events(*entry);
     open_jobs_[id] = entry.get();
     try {
@@ -216,8 +226,8 @@ void CoordinatorImpl::sweep_orphans() {
   std::set<std::string> referenced;
   std::set<std::string> open_folders;
   for (const auto &[id, dataset] : datasets_) {
-    referenced.insert(train_key(id));
-    referenced.insert(validation_key(id));
+    if (dataset.train) referenced.insert(train_key(id));
+    if (dataset.validation) referenced.insert(validation_key(id));
   }
   for (const auto &[id, model] : models_) {
     referenced.insert(model.weights_key);
@@ -232,17 +242,15 @@ void CoordinatorImpl::sweep_orphans() {
     if (is_terminal(entry->job.state())) continue;
     for (const ObjectInfo &partition : entry->partitions) referenced.insert(partition.key);
     // What workers have put there, or may still report.
-    open_folders.insert(update_folder(id, entry->job.round(), entry->job.attempt()));
+    open_folders.insert(update_folder(id, {.round = entry->job.round(), .attempt = entry->job.attempt()}));
     // An average that was stored when its round was not yet recorded is made again, to the same bytes.
   }
   std::size_t removed = 0;
-  const std::pair<const char *, Id> last_in[] = {
-      {kJobsFolder, last_job_}, {kDatasetsFolder, last_dataset_}, {kModelsFolder, last_model_}};
-  for (const auto &[folder, last] : last_in) {
+  for (const char *folder : {kJobsFolder, kDatasetsFolder, kModelsFolder}) {
     for (const std::string &key : options_.store->list(folder)) {
-      const auto id = id_in_key(key, folder);
-      // Beyond the last number is what this journal has never given out.
-      if (!id || *id > last || referenced.contains(key)) continue;
+      // A number beyond the last one is of what a crash has kept from being committed: the store is this
+      // journal's alone.
+      if (!is_numbered(key, folder) || referenced.contains(key)) continue;
       if (std::ranges::any_of(open_folders, [&](const auto &open) { return key.starts_with(open); }))
         continue;
       options_.store->remove(key);

@@ -6,6 +6,7 @@
 #include "coordinator/stored_data.hpp"
 #include "parsyn/aggregator.hpp"
 #include "parsyn/safetensors.hpp"
+#include "system/sha256.hpp"
 
 namespace parsyn::coordinator {
 namespace {
@@ -22,6 +23,12 @@ bool is_ours(const std::exception &error) {
   const auto *known = dynamic_cast<const Error *>(&error);
   return known != nullptr && (known->code() == ErrorCode::io || known->code() == ErrorCode::unavailable ||
                               known->code() == ErrorCode::timeout);
+}
+
+/// Never empty, which would mean that nothing has failed.
+std::string why(const std::exception &error) {
+  const std::string text = error.what();
+  return text.empty() ? "no reason was given" : text;
 }
 
 ObjectRef ref_of(const ObjectInfo &info) { return {info.key, info.bytes, info.sha256, {}}; }
@@ -65,7 +72,7 @@ void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &ba
   if (!actions.aggregate.empty()) start_aggregation(entry, std::move(actions.aggregate), batch);
   for (const Invitation &invitation : actions.evaluate) ask_for_evaluation(entry, invitation, batch);
   if (actions.discard) {
-    start_clean_up(update_folder(id, actions.discard->round, actions.discard->attempt), batch);
+    start_clean_up(update_folder(id, *actions.discard), batch);
     if (!entry.job.records().empty() && entry.job.records().back().succeeded)
       entry.kept_rounds.insert(entry.job.records().back().round);
   }
@@ -73,7 +80,8 @@ void CoordinatorImpl::apply(JobEntry &entry, core::JobActions actions, Batch &ba
   if (actions.ended) {
     start_clean_up(partitions_folder(id), batch);
     if (entry.job.attempt() > 0)
-      start_clean_up(update_folder(id, entry.job.round(), entry.job.attempt()), batch);
+      start_clean_up(update_folder(id, {.round = entry.job.round(), .attempt = entry.job.attempt()}), batch);
+    batch.effects.push_back([this, id] { unload_events(id); });
   }
   job_changed_->notify_all();
 }
@@ -110,10 +118,9 @@ void CoordinatorImpl::invite(JobEntry &entry, const core::JobInvitation &invitat
   } else {
     task.local_dataset = entry.job.setup().dataset_name;
   }
-  task.upload =
-      UploadSlot{update_key(job, task.round, entry.job.attempt(), invitation.worker, invitation.lease),
-                 update_bytes_max(*entry.specs),
-                 {}};
+  const core::RoundAttempt attempt{.round = task.round, .attempt = entry.job.attempt()};
+  task.upload = UploadSlot{
+      update_key(job, attempt, {invitation.worker, invitation.lease}), update_bytes_max(*entry.specs), {}};
   const std::int64_t round = task.round;
   const auto steps = static_cast<std::int64_t>(task.steps);
   if (!give(invitation.worker, entry, std::move(task), batch)) return;
@@ -149,37 +156,60 @@ bool CoordinatorImpl::give(Id worker, const JobEntry &entry, Task task, Batch &b
   return !known;
 }
 
-void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
-  const core::JobSetup &setup = entry.job.setup();
-  Division division{.job = setup.id,
-                    .dataset = setup.config.dataset_id,
-                    .count = count,
-                    .config = {},
-                    .seed = setup.config.seed.value_or(0)};
-  if (setup.config.is_distributed()) division.config = setup.config.distributed->partitioning;
-  work_later(batch, [this, division, now = runtime_.now()] { divide(division, now, 0); });
+template <typename Work>
+bool CoordinatorImpl::try_again(const Work &work, void (CoordinatorImpl::*perform)(const Work &),
+                                const std::string &what, const std::exception &error) {
+  const Time now = runtime_.now();
+  if (!is_ours(error) || now - work.tries.first >= limits::kStorageRetryTimeout) return false;
+  const auto pause = std::min<std::chrono::milliseconds>(
+      limits::kBackoffFirst * (1U << std::min(work.tries.before, 8U)), limits::kStorageRetryMax);
+  const std::string text = what + " for now: " + why(error) + ". It is tried again until it works";
+  Work again = work;
+  ++again.tries.before;
+  try {
+    loop_->post({[this, perform, text, at = now + pause, again = std::move(again)](Batch &batch) {
+                   JobEntry &entry = find_job(again.job);
+                   if (is_terminal(entry.job.state())) return;
+                   if (again.tries.before == 1) publish(entry, {"storage_waits", text, {}}, batch);
+                   retries_.emplace(at, [this, perform, again] { (this->*perform)(again); });
+                 },
+                 {}});
+  } catch (const Error &) {
+    // Stopped: the job stays as it is.
+  }
+  return true;
 }
 
-void CoordinatorImpl::divide(const Division &division, Time first_tried, unsigned tries) {
+void CoordinatorImpl::start_partitioning(JobEntry &entry, std::uint32_t count, Batch &batch) {
+  const core::JobSetup &setup = entry.job.setup();
+  Division division;
+  division.job = setup.id;
+  division.dataset = setup.config.dataset_id;
+  division.count = count;
+  division.seed = setup.config.seed.value_or(0);
+  division.tries.first = runtime_.now();
+  if (setup.config.is_distributed()) division.config = setup.config.distributed->partitioning;
+  work_later(batch, [this, division] { divide(division); });
+}
+
+void CoordinatorImpl::divide(const Division &division) {
   const Id job = division.job;
   try {
-    std::vector<std::uint64_t> examples;
     const InterruptibleSource source(options_.store->open(train_key(division.dataset)), stopping_);
-    auto stored = store_partitions(*options_.store, source, job, division.count,
-                                   *make_partitioner(division.config), division.seed, examples);
-    step_later(job, core::PartitionsMade{std::move(examples)},
-               [stored = std::move(stored)](JobEntry &made, Batch &with) {
-                 made.partitions = stored;
+    StoredPartitions stored = store_partitions(*options_.store, source,
+                                               {.job = job,
+                                                .count = division.count,
+                                                .partitioner = *make_partitioner(division.config),
+                                                .seed = division.seed});
+    step_later(job, core::PartitionsMade{std::move(stored.examples)},
+               [objects = std::move(stored.objects)](JobEntry &made, Batch &with) {
+                 made.partitions = objects;
                  with.writes.push_back({"job_partitions", wire::journal_key({made.job.setup().id}),
-                                        wire::encode_stored(stored)});
+                                        wire::encode_stored(objects)});
                });
   } catch (const std::exception &error) {
-    const bool tried_again =
-        !stopping_ && is_ours(error) &&
-        retry_later(job, "the data cannot be divided", error.what(), first_tried, tries,
-                    [this, division, first_tried, tries] { divide(division, first_tried, tries + 1); });
-    if (!stopping_ && !tried_again)
-      step_later(job, core::DriverFailed{std::string("the data could not be divided: ") + error.what()});
+    if (!stopping_ && !try_again(division, &CoordinatorImpl::divide, "the data cannot be divided", error))
+      step_later(job, core::DriverFailed{"the data could not be divided: " + why(error)});
   }
   // A job that ended meanwhile has cleaned up before these objects were there.
   try {
@@ -188,115 +218,101 @@ void CoordinatorImpl::divide(const Division &division, Time first_tried, unsigne
   }
 }
 
-void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
-  const ReportSummary report = entry.job.current()->participants().at(worker).report;
-  const core::UpdateVerdict verdict{worker, entry.job.round(), entry.job.attempt(), {}};
-  work_later(batch, [this, job = entry.job.setup().id, verdict, report, specs = entry.specs,
-                     now = runtime_.now()] { check_update(job, verdict, report, specs, now, 0); });
+CoordinatorImpl::UpdateWork CoordinatorImpl::update_work(const JobEntry &entry,
+                                                         std::vector<ReportSummary> reports) const {
+  UpdateWork work;
+  work.job = entry.job.setup().id;
+  work.attempt = {.round = entry.job.round(), .attempt = entry.job.attempt()};
+  work.reports = std::move(reports);
+  work.specs = entry.specs;
+  work.reads_digests = entry.job.attempt() == entry.attempt_before;
+  work.tries.first = runtime_.now();
+  return work;
 }
 
-void CoordinatorImpl::check_update(Id job, core::UpdateVerdict verdict, const ReportSummary &report,
-                                   const std::shared_ptr<const std::vector<TensorSpec>> &specs,
-                                   Time first_tried, unsigned tries) {
-  const std::string key = update_key(job, verdict.round, verdict.attempt, verdict.worker, report.lease);
+void CoordinatorImpl::start_check(JobEntry &entry, Id worker, Batch &batch) {
+  const ReportSummary &report = entry.job.current()->participants().at(worker).report;
+  work_later(batch, [this, work = update_work(entry, {report})] { check_update(work); });
+}
+
+std::string CoordinatorImpl::digest_of(const UpdateWork &work, const std::string &key) const {
+  if (!work.reads_digests) return options_.store->stat(key).sha256;
+  return system::sha256_hex(InterruptibleSource(options_.store->open(key), stopping_));
+}
+
+void CoordinatorImpl::check_update(const UpdateWork &work) {
+  const ReportSummary &report = work.reports.front();
+  core::UpdateVerdict verdict{report.worker, work.attempt.round, work.attempt.attempt, {}};
+  const std::string key = update_key(work.job, work.attempt, {report.worker, report.lease});
   try {
-    const ObjectInfo info = options_.store->stat(key);
-    if (info.sha256 != report.sha256) {
-      verdict.refusal = "the stored update has SHA-256 " + info.sha256 + "; the report says " + report.sha256;
+    if (const std::string sha256 = digest_of(work, key); sha256 != report.sha256) {
+      verdict.refusal = "the stored update has SHA-256 " + sha256 + "; the report says " + report.sha256;
     } else {
       const InterruptibleSource source(options_.store->open(key), stopping_);
       system::PoolExecutor executor(*pool_);
-      verdict.refusal = why_update_is_refused(source, *specs, executor);
+      verdict.refusal = why_update_is_refused(source, *work.specs, executor);
     }
   } catch (const std::exception &error) {
     if (stopping_) return;
-    if (is_ours(error) &&
-        retry_later(job, "the update of worker " + std::to_string(verdict.worker) + " cannot be read",
-                    error.what(), first_tried, tries,
-                    [this, job, verdict, report, specs, first_tried, tries] {
-                      check_update(job, verdict, report, specs, first_tried, tries + 1);
-                    })) {
-      return;
-    }
-    verdict.refusal = std::string("the stored update could not be read: ") + error.what();
+    const std::string what = "the update of worker " + std::to_string(report.worker) + " cannot be read";
+    if (try_again(work, &CoordinatorImpl::check_update, what, error)) return;
+    verdict.refusal = "the stored update could not be read: " + why(error);
   }
-  step_later(job, verdict);
+  step_later(work.job, verdict);
 }
 
 void CoordinatorImpl::start_aggregation(JobEntry &entry, std::vector<ReportSummary> reports, Batch &batch) {
-  core::RoundAveraged averaged;
-  averaged.round = entry.job.round();
-  averaged.attempt = entry.job.attempt();
-  work_later(batch,
-             [this, job = entry.job.setup().id, averaged, reports = std::move(reports), specs = entry.specs,
-              now = runtime_.now()] { average(job, averaged, reports, specs, now, 0); });
+  work_later(batch, [this, work = update_work(entry, std::move(reports))] { average(work); });
 }
 
-void CoordinatorImpl::average(Id job, core::RoundAveraged averaged, const std::vector<ReportSummary> &reports,
-                              const std::shared_ptr<const std::vector<TensorSpec>> &specs, Time first_tried,
-                              unsigned tries) {
+ObjectInfo CoordinatorImpl::store_average(const UpdateWork &work) {
+  std::vector<std::unique_ptr<InterruptibleSource>> sources;
+  std::vector<Update> updates;
+  // What was checked is what counts: an upload that was under way may have replaced it since.
+  const auto key_of_checked = [&](const ReportSummary &report) {
+    std::string key = update_key(work.job, work.attempt, {report.worker, report.lease});
+    if (digest_of(work, key) != report.sha256) {
+      throw Error(ErrorCode::corrupt_data, "the update of worker " + std::to_string(report.worker) +
+                                               " is not the one that was checked any more");
+    }
+    return key;
+  };
+  for (const ReportSummary &report : work.reports) {
+    const std::string key = key_of_checked(report);
+    auto source = sources.size() < limits::kOpenUpdatesMax ? options_.store->open(key)
+                                                           : open_for_each_read(*options_.store, key);
+    sources.push_back(std::make_unique<InterruptibleSource>(std::move(source), stopping_));
+    updates.push_back({report.worker, report.num_examples, sources.back().get()});
+  }
+  const auto writer = options_.store->create(global_key(work.job, work.attempt));
+  system::PoolExecutor executor(*pool_);
+  FedAvgAggregator().aggregate(*work.specs, updates, executor, *writer, {{"format", "pt"}});
+  // Of those that were opened again and again, too.
+  for (std::size_t i = limits::kOpenUpdatesMax; i < work.reports.size(); ++i) key_of_checked(work.reports[i]);
+  return writer->commit();
+}
+
+void CoordinatorImpl::average(const UpdateWork &work) {
+  core::RoundAveraged averaged;
+  averaged.round = work.attempt.round;
+  averaged.attempt = work.attempt.attempt;
   ObjectInfo stored;
   try {
-    std::vector<std::unique_ptr<InterruptibleSource>> sources;
-    std::vector<Update> updates;
-    for (const ReportSummary &report : reports) {
-      const std::string key = update_key(job, averaged.round, averaged.attempt, report.worker, report.lease);
-      // What was checked is what counts: an upload that was under way may have replaced it since.
-      if (options_.store->stat(key).sha256 != report.sha256) {
-        throw Error(ErrorCode::corrupt_data, "the update of worker " + std::to_string(report.worker) +
-                                                 " is not the one that was checked any more");
-      }
-      sources.push_back(std::make_unique<InterruptibleSource>(options_.store->open(key), stopping_));
-      updates.push_back({report.worker, report.num_examples, sources.back().get()});
-    }
-    const auto writer = options_.store->create(global_key(job, averaged.round, averaged.attempt));
-    system::PoolExecutor executor(*pool_);
-    FedAvgAggregator().aggregate(*specs, updates, executor, *writer, {{"format", "pt"}});
-    stored = writer->commit();
+    stored = store_average(work);
     averaged.key = stored.key;
     averaged.sha256 = stored.sha256;
     averaged.bytes = stored.bytes;
   } catch (const std::exception &error) {
     if (stopping_) return;
-    if (is_ours(error) && retry_later(job, "the updates cannot be averaged", error.what(), first_tried, tries,
-                                      [this, job, averaged, reports, specs, first_tried, tries] {
-                                        average(job, averaged, reports, specs, first_tried, tries + 1);
-                                      })) {
-      return;
-    }
-    averaged.failure = error.what();
+    if (try_again(work, &CoordinatorImpl::average, "the updates cannot be averaged", error)) return;
+    averaged.failure = why(error);
   }
   const bool succeeded = averaged.failure.empty();
-  step_later(job, averaged, [this, succeeded, stored](JobEntry &done, Batch &batch) {
+  step_later(work.job, averaged, [this, succeeded, stored](JobEntry &done, Batch &batch) {
     if (!succeeded) return;
     if (is_terminal(done.job.state())) return remove_objects({stored.key}, batch);
     done.global = stored;
   });
-}
-
-bool CoordinatorImpl::retry_later(Id job, const std::string &what, const std::string &why, Time first_tried,
-                                  unsigned tries, std::function<void()> work) {
-  const Time now = runtime_.now();
-  if (now - first_tried >= limits::kStorageRetryTimeout) return false;
-  const auto pause = std::min<std::chrono::milliseconds>(limits::kBackoffFirst * (1U << std::min(tries, 8U)),
-                                                         limits::kStorageRetryMax);
-  try {
-    loop_->post(
-        {[this, job, what, why, tries, at = now + pause, work = std::move(work)](Batch &batch) {
-           JobEntry &entry = find_job(job);
-           if (is_terminal(entry.job.state())) return;
-           if (tries == 0) {
-             publish(entry,
-                     {"storage_waits", what + " for now: " + why + ". It is tried again until it works", {}},
-                     batch);
-           }
-           retries_.emplace(at, work);
-         },
-         {}});
-  } catch (const Error &) {
-    // Stopped: the job stays as it is.
-  }
-  return true;
 }
 
 void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {
@@ -305,10 +321,13 @@ void CoordinatorImpl::start_clean_up(const std::string &prefix, Batch &batch) {
 
 void CoordinatorImpl::clean_up(const std::string &prefix) const {
   try {
-    for (const std::string &key : options_.store->list(prefix)) options_.store->remove(key);
+    for (const std::string &key : options_.store->list(prefix)) {
+      if (stopping_) return;  // the next start sweeps them
+      options_.store->remove(key);
+    }
   } catch (const std::exception &error) {
     log_now(LogLevel::warning, "store.remove",
-            "objects below " + prefix + " could not be removed: " + error.what());
+            "objects below " + prefix + " could not be removed: " + why(error));
   }
 }
 

@@ -8,9 +8,6 @@
 namespace parsyn::coordinator {
 namespace {
 
-/// Of one worker in one round, in the journal: enough for a curve.
-constexpr std::size_t kLossesKept = 256;
-
 constexpr std::string_view kTrainingPhase = "training";
 
 }  // namespace
@@ -74,8 +71,7 @@ SessionGrant CoordinatorImpl::open_session(Id worker, const SessionRequest &requ
     info.seen_ms = runtime_.wall_ms();
     info.capabilities = request.capabilities;
     info.local_datasets = request.local_datasets;
-    batch.writes.push_back({"workers", wire::journal_key({worker}),
-                            wire::encode_stored(wire::StoredWorker{info, found->second.token_sha256})});
+    batch.writes.push_back({"workers", wire::journal_key({worker}), wire::encode_stored(found->second)});
     log(LogLevel::info, "worker.online",
         "worker " + std::to_string(worker) + " (" + info.name + ") is online on " +
             request.capabilities.device,
@@ -123,14 +119,17 @@ HeartbeatAnswer CoordinatorImpl::heartbeat(Id worker, const Heartbeat &heartbeat
     if (const auto found = workers_.find(worker); found != workers_.end())
       found->second.info.seen_ms = runtime_.wall_ms();
     HeartbeatAnswer answer;
-    if (!heartbeat.progress) return answer;
-    // Whatever is not outstanding any more has been reported, withdrawn, or belongs to a job that has ended.
-    const Task *task = Sessions::find_task(session, heartbeat.progress->task_id);
-    if (task == nullptr) {
-      answer.cancelled_tasks.push_back(heartbeat.progress->task_id);
-    } else {
-      note_progress(worker, session, *task, *heartbeat.progress, batch);
+    if (heartbeat.progress) {
+      // Whatever is not outstanding any more has been reported, withdrawn, or belongs to a job that has
+      // ended.
+      const Task *task = Sessions::find_task(session, heartbeat.progress->task_id);
+      if (task == nullptr) {
+        answer.cancelled_tasks.push_back(heartbeat.progress->task_id);
+      } else {
+        note_progress(worker, session, *task, *heartbeat.progress, batch);
+      }
     }
+    report_if_stalled(worker, session, batch);
     return answer;
   });
 }
@@ -157,7 +156,6 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
       found->second->job.round() != progress.round)
     return;
   JobEntry &entry = *found->second;
-  report_if_stalled(worker, session, entry, batch);
   entry.losses.add(worker, progress.round, progress.first_loss_step, progress.losses);
   core::Notice notice;
   notice.type = kProgressEvent;
@@ -173,20 +171,46 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
   publish(entry, std::move(notice), batch);
 }
 
-void CoordinatorImpl::report_if_stalled(Id worker, Session &session, JobEntry &entry, Batch &batch) {
-  const auto standing = runtime_.now() - session.progressed;
-  if (session.stalled || session.progress->phase != kTrainingPhase || standing < options_.stall_timeout)
-    return;
+void CoordinatorImpl::report_if_stalled(Id worker, Session &session, Batch &batch) {
+  if (session.tasks.empty()) return;
+  // It performs one task at a time: the one that it tells of; else the oldest is to be begun.
+  const TaskProgress *progress = session.progress ? &*session.progress : nullptr;
+  const Task *task = progress == nullptr ? nullptr : Sessions::find_task(session, progress->task_id);
+  if (task == nullptr) {
+    task = &session.tasks.front();
+    progress = nullptr;
+  }
+  const Time now = runtime_.now();
+  if (session.watched_task != task->task_id) {
+    session.watched_task = task->task_id;
+    session.progressed = now;
+    session.stalled = false;
+  }
+  const auto standing = now - session.progressed;
+  const auto found = jobs_.find(task->job_id);
+  if (session.stalled || standing < options_.stall_timeout || found == jobs_.end()) return;
   session.stalled = true;
   const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(standing).count();
-  publish(entry,
+  const std::string phase = progress == nullptr ? std::string() : progress->phase;
+  const std::uint64_t step = progress == nullptr ? 0 : progress->step;
+  const std::string for_so_long = " for " + std::to_string(seconds) + " s";
+  std::string text = "worker " + std::to_string(worker) + " is live, but ";
+  if (phase == kTrainingPhase) {
+    text += "has done no step" + for_so_long + ": it is at step " + std::to_string(step) + " of " +
+            std::to_string(progress->steps);
+  } else if (phase.empty()) {
+    text += "has not begun its task of round " + std::to_string(task->round) + for_so_long;
+  } else {
+    // Of the other phases no steps are known: they may only take long.
+    text += "has been " + phase + for_so_long;
+  }
+  publish(*found->second,
           {"worker_stalled",
-           "worker " + std::to_string(worker) + " is live, but has done no step for " +
-               std::to_string(seconds) + " s: it is at step " + std::to_string(session.progress->step) +
-               " of " + std::to_string(session.progress->steps),
+           std::move(text),
            {{"worker_id", static_cast<std::int64_t>(worker)},
-            {"round", static_cast<std::int64_t>(session.progress->round)},
-            {"step", static_cast<std::int64_t>(session.progress->step)},
+            {"round", static_cast<std::int64_t>(task->round)},
+            {"phase", phase},
+            {"step", static_cast<std::int64_t>(step)},
             {"seconds", seconds}}},
           batch);
 }
@@ -257,7 +281,8 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
     answer = actions.answer.value_or(ReportAnswer{});
     if (answer.verdict == ReportAnswer::Verdict::accepted) {
       batch.writes.push_back({"losses", wire::journal_key({report.job_id, report.round, worker}),
-                              wire::encode_stored(entry.losses.thinned(worker, report.round, kLossesKept))});
+                              wire::encode_stored(entry.losses.thinned(worker, report.round,
+                                                                       limits::kLossesKeptPerWorkerRound))});
     }
     apply(entry, std::move(actions), batch);
   } else {

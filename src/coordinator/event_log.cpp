@@ -21,6 +21,16 @@ void EventLog::restore(std::deque<Event> events, std::uint64_t ceiling) {
   last_sequence_ = ceiling;
 }
 
+void EventLog::clear() {
+  events_ = {};
+  progress_ = {};
+}
+
+std::uint64_t EventLog::newest() const {
+  return std::max(events_.empty() ? 0 : events_.back().sequence,
+                  progress_.empty() ? 0 : progress_.back().sequence);
+}
+
 std::vector<Event> EventLog::after(std::uint64_t sequence, std::size_t count_max) const {
   auto event = std::ranges::upper_bound(events_, sequence, {}, &Event::sequence);
   auto progress = std::ranges::upper_bound(progress_, sequence, {}, &Event::sequence);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,6 +18,9 @@
 namespace parsyn::coordinator {
 
 inline constexpr std::string_view kProgressEvent = "worker_progress";
+
+/// Sequences that are set aside at once, so that progress, which is not kept, never costs a write.
+inline constexpr std::uint64_t kEventSequenceBlock = 10'000;
 
 /// Someone who wants to know of new events. Destroying the handle waits for a running call.
 class Subscription {
@@ -46,7 +50,11 @@ class EventLog {
   /// Takes back what was kept, in order; sequences go on after `ceiling`.
   void restore(std::deque<Event> events, std::uint64_t ceiling);
   std::vector<Event> after(std::uint64_t sequence, std::size_t count_max) const;
+  /// The events go, their number and who has subscribed stay.
+  void clear();
   std::uint64_t last_sequence() const { return last_sequence_; }
+  /// Of those that are there: after a restart, sequences go on higher. 0: none.
+  std::uint64_t newest() const;
   /// Of the oldest one that is no progress; 0: none.
   std::uint64_t first_kept() const { return events_.empty() ? 0 : events_.front().sequence; }
 

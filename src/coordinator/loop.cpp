@@ -6,6 +6,22 @@
 #include "parsyn/limits.hpp"
 
 namespace parsyn::coordinator {
+namespace {
+
+/// Short enough to be set where there is no memory.
+constexpr char kNoMemory[] = "out of memory";
+
+std::string sentence_of(const std::exception_ptr &cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const std::exception &error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown type";
+  }
+}
+
+}  // namespace
 
 Loop::Loop(Journal &journal, std::mutex &state, system::Runtime &runtime, Hooks hooks)
     : journal_(journal),
@@ -41,6 +57,14 @@ std::string Loop::failure() const {
   return failure_;
 }
 
+void Loop::break_off(std::exception_ptr cause) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_off_) broken_off_ = std::move(cause);
+  }
+  wake_->notify_all();
+}
+
 void Loop::set_failure(const std::string &reason, bool broken) {
   {
     const std::lock_guard lock(mutex_);
@@ -53,47 +77,75 @@ void Loop::set_failure(const std::string &reason, bool broken) {
 void Loop::run() {
   for (;;) {
     std::deque<Command> commands;
+    std::exception_ptr broken_off;
     {
       std::unique_lock lock(mutex_);
-      runtime_.wait_until(*wake_, lock, next_wake_, [this] { return stopping_ || !queue_.empty(); });
+      runtime_.wait_until(*wake_, lock, next_wake_,
+                          [this] { return stopping_ || !queue_.empty() || broken_off_; });
       if (stopping_ && queue_.empty()) return;
       commands.swap(queue_);
+      broken_off = std::exchange(broken_off_, nullptr);
     }
+    if (broken_off) end_with("work of the coordinator's own was lost: ", broken_off);
     turn(std::move(commands));
   }
 }
 
 void Loop::turn(std::deque<Command> commands) {
-  if (journal_failure_) {
-    for (const Command &command : commands) {
-      if (command.refuse) command.refuse(journal_failure_);
-    }
-    return;
-  }
+  if (journal_failure_) return refuse(commands, 0);
   Batch batch;
-  {
+  try {
+    if (change_state(commands, batch)) keep(batch);
+    for (const auto &look : batch.looks) look(journal_failure_);
+    for (const auto &reply : batch.replies) reply(journal_failure_);
+    for (auto &effect : batch.effects) {
+      callbacks_->post([effect = std::move(effect)] {
+        try {
+          effect();
+        } catch (...) {
+          // A host's callback that throws has no one to tell, and must not end the process.
+        }
+      });
+    }
+  } catch (...) {
+    // There is no memory to say what has been kept: a start from the journal knows.
+    end_with("what was kept could not be told: ", std::current_exception());
+    refuse(commands, 0);
+  }
+}
+
+bool Loop::change_state(const std::deque<Command> &commands, Batch &batch) {
+  std::size_t done = 0;
+  try {
     const std::lock_guard lock(state_);
-    for (const Command &command : commands) command.run(batch);
+    if (const Time duration = std::exchange(held_up_, Time{0}); duration > Time{0})
+      hooks_.on_held_up(duration, batch);
+    for (; done < commands.size(); ++done) commands[done].run(batch);
     hooks_.on_time(runtime_.now(), batch);
     next_wake_ = hooks_.next_wake();
+    return true;
+  } catch (...) {
+    end_with("a change of the coordinator's state broke off: ", std::current_exception());
   }
-  if (!batch.writes.empty() && !commit(batch)) {
-    // What the state says and the journal does not is never acknowledged: no effect, and an error to every
-    // caller.
-    next_wake_.reset();
-    batch.effects.clear();
+  batch.effects.clear();
+  refuse(commands, done);
+  return false;
+}
+
+void Loop::keep(Batch &batch) {
+  if (batch.writes.empty()) return;
+  const Time began = runtime_.now();
+  if (commit(batch)) {
+    const Time took = runtime_.now() - began;
+    if (took < hooks_.held_up_min || took <= Time{0}) return;
+    held_up_ = took;
+    next_wake_ = began;
+    return;
   }
-  for (const auto &look : batch.looks) look(journal_failure_);
-  for (const auto &reply : batch.replies) reply(journal_failure_);
-  for (auto &effect : batch.effects) {
-    callbacks_->post([effect = std::move(effect)] {
-      try {
-        effect();
-      } catch (...) {
-        // A host's callback that throws has no one to tell, and must not end the process.
-      }
-    });
-  }
+  // What the state says and the journal does not is never acknowledged: no effect, and an error to every
+  // caller.
+  next_wake_.reset();
+  batch.effects.clear();
 }
 
 bool Loop::commit(Batch &batch) {
@@ -105,7 +157,7 @@ bool Loop::commit(Batch &batch) {
       return true;
     } catch (const Error &error) {
       if (error.code() != ErrorCode::unavailable) {
-        end_with("the journal is broken: " + error.message());
+        end_with("the journal is broken: ", std::current_exception());
         return false;
       }
       set_failure("the journal cannot be written: " + error.message(), false);
@@ -117,16 +169,31 @@ bool Loop::commit(Batch &batch) {
         return false;
       }
       pause = std::min<std::chrono::milliseconds>(2 * pause, limits::kJournalRetryMax);
-    } catch (const std::exception &error) {
-      end_with(std::string("the journal is broken: ") + error.what());
+    } catch (...) {
+      end_with("the journal is broken: ", std::current_exception());
       return false;
     }
   }
 }
 
-void Loop::end_with(const std::string &reason) {
-  journal_failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, reason));
-  set_failure(reason, true);
+void Loop::refuse(const std::deque<Command> &commands, std::size_t from) {
+  for (std::size_t i = from; i < commands.size(); ++i) {
+    if (commands[i].refuse) commands[i].refuse(journal_failure_);
+  }
+}
+
+void Loop::end_with(const std::string &what, std::exception_ptr cause) noexcept {
+  if (journal_failure_) return;
+  next_wake_.reset();
+  journal_failure_ = cause;
+  try {
+    const std::string reason = what + sentence_of(cause);
+    journal_failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, reason));
+    set_failure(reason, true);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) failure_ = kNoMemory;
+  }
 }
 
 }  // namespace parsyn::coordinator

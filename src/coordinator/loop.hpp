@@ -5,8 +5,9 @@
 // acknowledged that is not kept.
 //
 // A journal that cannot write for now (disk full) stalls the loop: the batch is tried again until it is kept,
-// and who comes meanwhile is refused with the reason. A journal that is broken ends it: nothing further is
-// accepted, and every caller is told why.
+// and who comes meanwhile is refused with the reason. A journal that is broken breaks the loop off: nothing
+// further is accepted, and every caller is told why. So does an exception that nobody expects: it may have
+// left the state half changed, of which nothing may be kept; a start from the journal has it whole again.
 #pragma once
 
 #include <deque>
@@ -35,6 +36,9 @@ struct Batch {
   std::vector<std::function<void(std::exception_ptr)>> replies;
   /// The same for callers who only look, and do not wait for a journal that is stalled.
   std::vector<std::function<void(std::exception_ptr)>> looks;
+
+  /// Grows with each change.
+  std::size_t changes() const { return writes.size() + effects.size(); }
 };
 
 class Loop {
@@ -42,8 +46,11 @@ class Loop {
   struct Hooks {
     std::function<void(Time now, Batch &batch)> on_time;  ///< Under the lock, at each turn, last.
     std::function<std::optional<Time>()> next_wake;       ///< Under the lock.
-    /// On the loop's thread, with no lock held: the journal stalls, goes on (empty), or is broken.
+    /// On the loop's thread, with no lock held: the journal stalls, goes on (empty), or all is broken off.
     std::function<void(const std::string &reason, bool broken)> on_journal;
+    /// Under the lock, before the commands: the last commit took so long, and no command could run meanwhile.
+    std::function<void(Time duration, Batch &batch)> on_held_up;
+    Time held_up_min{0};  ///< Told of a commit that takes at least so long.
   };
 
   /// `state` is the lock under which commands and hooks run.
@@ -53,16 +60,17 @@ class Loop {
   Loop &operator=(const Loop &) = delete;
 
   struct Command {
+    /// What it throws breaks the loop off.
     std::function<void(Batch &)> run;
-    /// Instead of run, after the journal is broken. Empty: work of the coordinator's own, which is taken even
-    /// while the journal is stalled.
+    /// Instead of run, or of what follows it, once the loop is broken off. Empty: work of the coordinator's
+    /// own, which is taken even while the journal is stalled.
     std::function<void(std::exception_ptr)> refuse;
   };
   /// Throws Error(cancelled) after stop(), and Error(unavailable) while the journal is stalled.
   void post(Command command);
 
-  /// Runs `command` on the loop and returns what it returned once its writes are committed; rethrows what it
-  /// threw.
+  /// Runs `command` on the loop and returns what it returned once its writes are committed; rethrows an Error
+  /// that it threw before it changed anything. All else that it throws breaks the loop off.
   template <typename Result>
   Result call(std::function<Result(Batch &)> command) {
     return ask<Result>(std::move(command), &Batch::replies);
@@ -73,8 +81,11 @@ class Loop {
     return ask<Result>([command = std::move(command)](Batch &) { return command(); }, &Batch::looks);
   }
 
-  /// Why the journal takes nothing now; empty: it does. From any thread.
+  /// Why nothing is taken now; empty: all is. From any thread.
   std::string failure() const;
+
+  /// Breaks the loop off: work that it waits for has been lost to this exception. From any thread.
+  void break_off(std::exception_ptr cause) noexcept;
 
   /// Runs `effect` as a batch's effects are, whatever the journal says.
   void later(std::function<void()> effect) { callbacks_->post(std::move(effect)); }
@@ -92,12 +103,14 @@ class Loop {
     Command entry;
     entry.refuse = [promise](std::exception_ptr failure) { promise->set_exception(failure); };
     entry.run = [promise, answers, command = std::move(command)](Batch &batch) {
+      const std::size_t changes = batch.changes();
       try {
         auto result = std::make_shared<Result>(command(batch));
         (batch.*answers).push_back([promise, result](std::exception_ptr failure) {
           failure ? promise->set_exception(failure) : promise->set_value(std::move(*result));
         });
-      } catch (...) {
+      } catch (const Error &) {
+        if (batch.changes() != changes) throw;
         (batch.*answers).push_back([promise, thrown = std::current_exception()](std::exception_ptr) {
           promise->set_exception(thrown);
         });
@@ -108,9 +121,15 @@ class Loop {
   }
   void run();
   void turn(std::deque<Command> commands);
+  /// Runs the commands and the hooks. False: the loop is broken off, and who waits for one of these commands
+  /// and has no reply in the batch is refused.
+  bool change_state(const std::deque<Command> &commands, Batch &batch);
+  void keep(Batch &batch);
   /// False: the journal is broken, or the loop has been stopped while it was stalled.
   bool commit(Batch &batch);
-  void end_with(const std::string &reason);
+  void refuse(const std::deque<Command> &commands, std::size_t from);
+  /// What `cause` says about itself ends up in failure().
+  void end_with(const std::string &what, std::exception_ptr cause) noexcept;
   void set_failure(const std::string &reason, bool broken);
 
   Journal &journal_;
@@ -125,8 +144,10 @@ class Loop {
   std::deque<Command> queue_;           // guarded by mutex_
   bool stopping_ = false;               // guarded by mutex_
   std::string failure_;                 // guarded by mutex_
+  std::exception_ptr broken_off_;       // guarded by mutex_; by break_off(), until the loop has seen it
   std::optional<Time> next_wake_;       // the loop's thread only
-  std::exception_ptr journal_failure_;  // the loop's thread only
+  Time held_up_{0};                     // the loop's thread only; what on_held_up has not been told yet
+  std::exception_ptr journal_failure_;  // the loop's thread only; or what else has broken the loop off
   std::unique_ptr<system::Thread> thread_;
   std::once_flag joined_;
 };

@@ -3,12 +3,6 @@
 #include "parsyn/limits.hpp"
 
 namespace parsyn::coordinator {
-namespace {
-
-/// Of one job, over all rounds: the oldest rounds go first.
-constexpr std::size_t kSeriesMax = 10'000;
-
-}  // namespace
 
 void LossLog::add(Id worker, std::uint32_t round, std::uint64_t first_step,
                   const std::vector<double> &losses) {
@@ -27,15 +21,17 @@ void LossLog::add(Id worker, std::uint32_t round, std::uint64_t first_step,
     series.stride *= 2;
     std::erase_if(series.losses, [&](const auto &entry) { return (entry.first - 1) % series.stride != 0; });
   }
-  if (series_.size() > kSeriesMax) series_.erase(series_.begin());
+  if (series_.size() > limits::kLossSeriesPerJobMax) series_.erase(series_.begin());
 }
 
-std::vector<LossSeries> LossLog::series(std::optional<std::uint32_t> round) const {
-  std::vector<LossSeries> all;
-  for (const auto &[key, series] : series_) {
-    if (!round || key.first == *round) all.push_back({key.second, key.first, series.losses});
+std::vector<LossSeries> LossLog::page(const LossPlace &after, std::uint32_t last_round,
+                                      std::size_t count_max) const {
+  LossPage page(count_max);
+  for (auto next = series_.upper_bound({after.round, after.worker_id});
+       next != series_.end() && next->first.first <= last_round && !page.is_full(); ++next) {
+    page.add({next->first.second, next->first.first, next->second.losses});
   }
-  return all;
+  return page.take();
 }
 
 LossSeries LossLog::thinned(Id worker, std::uint32_t round, std::size_t count_max) const {
@@ -54,7 +50,12 @@ void LossLog::restore(const LossSeries &kept) {
   series.losses = kept.losses;
   series.last_step = kept.losses.back().first;
   series.last_loss = kept.losses.back().second;
-  if (series_.size() > kSeriesMax) series_.erase(series_.begin());
+  if (series_.size() > limits::kLossSeriesPerJobMax) series_.erase(series_.begin());
+}
+
+void LossLog::clear_but_last(std::uint32_t round) {
+  std::erase_if(series_, [&](const auto &entry) { return entry.first.first != round; });
+  for (auto &[key, series] : series_) series.losses = {};
 }
 
 std::optional<double> LossLog::last(Id worker, std::uint32_t round) const {

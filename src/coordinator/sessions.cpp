@@ -99,7 +99,6 @@ void Sessions::park(Session &session, std::function<void(std::optional<Task>)> a
                     Effects &effects) {
   answer_parked(session, std::nullopt, effects);
   session.progress.reset();  // who asks for a task is not at work on one
-  session.stalled = false;
   session.parked = std::move(answer);
   session.parked_until = until;
   if (!session.tasks.empty()) answer_parked(session, session.tasks.front(), effects);
@@ -109,9 +108,16 @@ void Sessions::drop(Session &session, const std::function<bool(const Task &)> &d
   std::erase_if(session.tasks, drop);
 }
 
-Task *Sessions::find_task(Session &session, std::uint64_t task_id) {
+const Task *Sessions::find_task(const Session &session, std::uint64_t task_id) {
   const auto found = std::ranges::find(session.tasks, task_id, &Task::task_id);
   return found == session.tasks.end() ? nullptr : &*found;
+}
+
+void Sessions::extend(Time duration) {
+  for (auto &[id, session] : sessions_) {
+    session.expires += duration;
+    session.progressed += duration;
+  }
 }
 
 std::vector<Id> Sessions::expired(Time now) const {

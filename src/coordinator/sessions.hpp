@@ -26,8 +26,9 @@ struct Session {
   std::vector<Task> tasks;                   // outstanding, oldest first
   std::vector<wire::StoredTask> kept_tasks;  // what the journal is to know of them
   std::optional<TaskProgress> progress;
-  Time progressed{0};                               // when `progress` last named another task, phase or step
-  bool stalled = false;                             // and that was told to be too long ago
+  std::uint64_t watched_task = 0;  // the outstanding one that it is, or should be, at work on
+  Time progressed{0};              // since when that is so, in the same phase and step
+  bool stalled = false;            // and that was told to be too long ago
   std::function<void(std::optional<Task>)> parked;  // a poll that waits for a task
   Time parked_until{0};
 };
@@ -60,8 +61,10 @@ class Sessions {
   void park(Session &session, std::function<void(std::optional<Task>)> answer, Time until, Effects &effects);
   /// Drops the outstanding tasks that `drop` names.
   static void drop(Session &session, const std::function<bool(const Task &)> &drop);
-  static Task *find_task(Session &session, std::uint64_t task_id);
+  static const Task *find_task(const Session &session, std::uint64_t task_id);
 
+  /// For so long nobody could be heard: all leases end so much later.
+  void extend(Time duration);
   /// Workers whose lease has ended by now.
   std::vector<Id> expired(Time now) const;
   /// Answers the polls that have waited long enough.

@@ -6,27 +6,31 @@
 #include "parsyn/error.hpp"
 #include "parsyn/safetensors.hpp"
 #include "system/files.hpp"
+#include "system/interruptible.hpp"
 
 namespace parsyn::coordinator {
 namespace {
 
 constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 
-std::string round_folder(Id job, std::uint32_t round) {
-  return job_folder(job) + "rounds/" + std::to_string(round);
+std::string round_folder(Id job, const core::RoundAttempt &attempt) {
+  return job_folder(job) + "rounds/" + std::to_string(attempt.round);
 }
 
-ObjectInfo store_source(ObjectStore &store, const std::string &key, const ByteSource &source) {
-  const auto writer = store.create(key);
-  std::vector<std::byte> buffer(kCopyBytes);
-  for (std::uint64_t offset = 0; offset < source.size();) {
-    const auto part = std::min<std::uint64_t>(buffer.size(), source.size() - offset);
-    source.read_at(offset, std::span(buffer.data(), part));
-    writer->write(std::span(buffer.data(), part));
-    offset += part;
+class SourceOpenedForEachRead final : public ByteSource {
+ public:
+  SourceOpenedForEachRead(const ObjectStore &store, std::string key)
+      : store_(store), key_(std::move(key)), size_(store.open(key_)->size()) {}
+  std::uint64_t size() const override { return size_; }
+  void read_at(std::uint64_t offset, std::span<std::byte> out) const override {
+    store_.open(key_)->read_at(offset, out);
   }
-  return writer->commit();
-}
+
+ private:
+  const ObjectStore &store_;
+  std::string key_;
+  std::uint64_t size_;
+};
 
 /// Collects small writes into large ones.
 class BufferedSink {
@@ -84,33 +88,63 @@ std::string validation_key(Id dataset) {
 std::string model_weights_key(Id model) { return "models/" + std::to_string(model) + "/weights.safetensors"; }
 std::string model_module_key(Id model) { return "models/" + std::to_string(model) + "/module.pt"; }
 std::string job_folder(Id job) { return "jobs/" + std::to_string(job) + "/"; }
-std::string global_key(Id job, std::uint32_t round, std::uint32_t attempt) {
-  return round_folder(job, round) + "/global-" + std::to_string(attempt) + ".safetensors";
+std::string global_key(Id job, const core::RoundAttempt &attempt) {
+  return round_folder(job, attempt) + "/global-" + std::to_string(attempt.attempt) + ".safetensors";
 }
-std::string update_folder(Id job, std::uint32_t round, std::uint32_t attempt) {
-  return round_folder(job, round) + "/updates-" + std::to_string(attempt) + "/";
+std::string update_folder(Id job, const core::RoundAttempt &attempt) {
+  return round_folder(job, attempt) + "/updates-" + std::to_string(attempt.attempt) + "/";
 }
-std::string update_key(Id job, std::uint32_t round, std::uint32_t attempt, Id worker, std::uint64_t lease) {
-  return update_folder(job, round, attempt) + "worker-" + std::to_string(worker) + "-lease-" +
-         std::to_string(lease) + ".safetensors";
+std::string update_key(Id job, const core::RoundAttempt &attempt, const Invitation &worker) {
+  return update_folder(job, attempt) + "worker-" + std::to_string(worker.worker) + "-lease-" +
+         std::to_string(worker.lease) + ".safetensors";
 }
 std::string partitions_folder(Id job) { return job_folder(job) + "partitions/"; }
 std::string partition_key(Id job, std::uint32_t partition) {
   return partitions_folder(job) + std::to_string(partition) + ".safetensors";
 }
 
-ObjectInfo store_state(ObjectStore &store, const std::string &key, const StateDict &state) {
-  const auto writer = store.create(key);
-  write_safetensors(state, *writer, {{"format", "pt"}});
+NewObjects::~NewObjects() {
+  for (const std::string &key : keys_) {
+    try {
+      store_.remove(key);
+    } catch (...) {
+      // It is in nobody's way, and goes at the next start.
+    }
+  }
+}
+
+ObjectInfo NewObjects::add_state(const std::string &key, const StateDict &state) {
+  const auto writer = store_.create(key);
+  system::InterruptibleSink sink(*writer, cancelled_);
+  write_safetensors(state, sink, {{"format", "pt"}});
+  keys_.push_back(key);  // a commit that fails may have stored it
   return writer->commit();
 }
 
-ObjectInfo store_file(ObjectStore &store, const std::string &key, const std::filesystem::path &path) {
-  return store_source(store, key, system::FileSource(path));
+ObjectInfo NewObjects::add_file(const std::string &key, const std::filesystem::path &path) {
+  return add_source(key, std::make_unique<system::FileSource>(path));
 }
 
-ObjectInfo copy_object(ObjectStore &store, const std::string &from, const std::string &to) {
-  return store_source(store, to, *store.open(from));
+ObjectInfo NewObjects::add_copy(const std::string &key, const std::string &from) {
+  return add_source(key, store_.open(from));
+}
+
+ObjectInfo NewObjects::add_source(const std::string &key, std::unique_ptr<ByteSource> opened) {
+  const system::InterruptibleSource source(std::move(opened), cancelled_);
+  const auto writer = store_.create(key);
+  std::vector<std::byte> buffer(kCopyBytes);
+  for (std::uint64_t offset = 0; offset < source.size();) {
+    const auto part = std::min<std::uint64_t>(buffer.size(), source.size() - offset);
+    source.read_at(offset, std::span(buffer.data(), part));
+    writer->write(std::span(buffer.data(), part));
+    offset += part;
+  }
+  keys_.push_back(key);
+  return writer->commit();
+}
+
+std::unique_ptr<ByteSource> open_for_each_read(const ObjectStore &store, const std::string &key) {
+  return std::make_unique<SourceOpenedForEachRead>(store, key);
 }
 
 std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config) {
@@ -125,24 +159,22 @@ std::unique_ptr<Partitioner> make_partitioner(const PartitioningConfig &config) 
               "there is no partitioner named " + config.kind + " (even, dirichlet, shards)");
 }
 
-std::vector<ObjectInfo> store_partitions(ObjectStore &store, const ByteSource &source, Id job,
-                                         std::uint32_t count, const Partitioner &partitioner,
-                                         std::uint64_t seed, std::vector<std::uint64_t> &examples_of_each) {
+StoredPartitions store_partitions(ObjectStore &store, const ByteSource &source, const PartitionPlan &plan) {
   const SafetensorsHeader header = read_safetensors_header(source);
   std::vector<std::int64_t> labels;
   PartitionRequest request{.num_examples = header.find("x")->spec.shape.at(0),
-                           .num_partitions = count,
-                           .seed = seed,
+                           .num_partitions = plan.count,
+                           .seed = plan.seed,
                            .labels = {}};
-  if (partitioner.name() != "even") {
+  if (plan.partitioner.name() != "even") {
     labels = read_labels(source, header);
     request.labels = labels;
   }
-  std::vector<ObjectInfo> stored;
-  const Partitions partitions = partitioner.partition(request);
+  StoredPartitions stored;
+  const Partitions partitions = plan.partitioner.partition(request);
   for (std::uint32_t i = 0; i < partitions.size(); ++i) {
-    examples_of_each.push_back(partitions[i].size());
-    stored.push_back(store_rows(store, partition_key(job, i), source, header, partitions[i]));
+    stored.examples.push_back(partitions[i].size());
+    stored.objects.push_back(store_rows(store, partition_key(plan.job, i), source, header, partitions[i]));
   }
   return stored;
 }

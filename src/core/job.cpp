@@ -104,10 +104,7 @@ void Job::on(const WorkerOffline &event, Time now, JobActions &actions) {
   } else if (kept_.state == JobState::waiting) {
     try_to_open(now, actions);
   } else if (kept_.state == JobState::evaluating) {
-    const bool expects_one = std::ranges::any_of(kept_.evaluators, [&](const auto &entry) {
-      return entry.second.empty() && seats_[entry.first].live;
-    });
-    if (!expects_one) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
+    ask_others_to_evaluate(actions);
   }
 }
 
@@ -203,10 +200,20 @@ void Job::on(const DriverFailed &event, Time, JobActions &actions) {
   if (!is_terminal(kept_.state)) end(JobState::failed, event.reason, actions);
 }
 
+void Job::on(const HeldUp &event, Time now, JobActions &actions) {
+  if (!deadline()) return;
+  actions.changes.job = true;
+  if (kept_.state == JobState::evaluating) {
+    evaluation_deadline_ += event.duration;
+  } else {
+    drive_round(event, now, actions);
+  }
+}
+
 void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   if (kept_.state != JobState::evaluating || !kept_.evaluators.contains(event.worker)) return;
   if (event.evaluation) {
-    RoundRecord &record = const_cast<RoundRecord &>(*last_succeeded());
+    RoundRecord &record = *last_succeeded();
     record.validation = event.evaluation;
     actions.changes.rounds.insert(record.round);
     std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(record.round)},
@@ -221,6 +228,7 @@ void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   }
   kept_.evaluators[event.worker] = event.failure.empty() ? "no answer" : event.failure;
   actions.changes.job = true;
+  ask_others_to_evaluate(actions);
   const bool all_failed =
       std::ranges::none_of(kept_.evaluators, [](const auto &entry) { return entry.second.empty(); });
   if (!all_failed) return;
@@ -403,6 +411,7 @@ void Job::open_round(Time now, JobActions &actions) {
   }
   ++kept_.attempt;
   kept_.state = JobState::running;
+  kept_.closed.clear();
   reports_.clear();
   actions.changes.job = true;
 
@@ -446,6 +455,7 @@ void Job::drive_round(const RoundEvent &event, Time now, JobActions &actions) {
   const Round::State before = current_->state();
   RoundActions round = current_->step(event, now);
   if (current_->state() != before) actions.changes.job = true;
+  if (!round.closed.empty()) kept_.closed = std::move(round.closed);
   actions.changes.seats.insert(round.changed.begin(), round.changed.end());
   if (round.answer) actions.answer = std::move(round.answer);
   // The opening and the end of a round are said in the job's own words.

@@ -98,7 +98,7 @@ struct DriverFailed {
 struct Tick {};
 using JobEvent =
     std::variant<WorkerOnline, WorkerOffline, TaskFailed, UpdateReported, UpdateVerdict, RoundAveraged,
-                 FinalEvaluation, PartitionsMade, StopRequested, CancelRequested, DriverFailed, Tick>;
+                 FinalEvaluation, PartitionsMade, StopRequested, CancelRequested, DriverFailed, HeldUp, Tick>;
 
 struct JobInvitation {
   Id worker = 0;
@@ -165,6 +165,7 @@ struct JobSnapshot {
   JobState final_state = JobState::completed;  ///< After the final evaluation.
   std::string final_reason;
   std::optional<Round::State> round_state;  ///< Of the current attempt.
+  std::string closed;                       ///< Why it closed; empty: it has not.
 };
 
 /// What a worker has done in a job so far.
@@ -184,13 +185,20 @@ struct SeatSnapshot {
   std::optional<UpdateReported> report;  ///< Accepted.
 };
 
+/// A job that was kept, with points in time on the present clock.
+struct KeptJob {
+  JobSnapshot job;
+  std::vector<SeatSnapshot> seats;
+  std::vector<RoundRecord> records;
+  std::optional<Time> deadline;  ///< Of the open round or of the final evaluation.
+  Time round_opened{0};          ///< When the current attempt began.
+};
+
 class Job {
  public:
   explicit Job(JobSetup setup);
-  /// A job that was kept. `deadline` is that of the open round or of the final evaluation, `round_opened`
-  /// when the current attempt began, both on the present clock. A job that has not ended needs resume() next.
-  Job(JobSetup setup, JobSnapshot job, std::vector<SeatSnapshot> seats, std::vector<RoundRecord> records,
-      std::optional<Time> deadline, Time round_opened);
+  /// One that has not ended needs resume() next.
+  Job(JobSetup setup, KeptJob kept);
 
   JobSnapshot snapshot() const;
   SeatSnapshot seat(Id worker) const;
@@ -245,6 +253,7 @@ class Job {
   void on(const StopRequested &event, Time now, JobActions &actions);
   void on(const CancelRequested &event, Time now, JobActions &actions);
   void on(const DriverFailed &event, Time now, JobActions &actions);
+  void on(const HeldUp &event, Time now, JobActions &actions);
   void on(const Tick &event, Time now, JobActions &actions);
 
   /// Nothing: the open round decides.
@@ -263,6 +272,7 @@ class Job {
   void record_round(const RoundOutcome &outcome, Time now, JobActions &actions);
   /// Null before the first round that succeeded.
   const RoundRecord *last_succeeded() const;
+  RoundRecord *last_succeeded();
   RoundOptions round_options() const;
   void resume_round(Time now, JobActions &actions);
   void take_validation_of_previous(JobActions &actions);
@@ -272,6 +282,8 @@ class Job {
   void finish_training(JobState state, std::string reason, Time now, JobActions &actions);
   /// Those live workers that took part and have not been asked yet.
   void ask_to_evaluate(bool SeatHistory::*took_part, JobActions &actions);
+  /// When no live worker is left that was asked and has not answered.
+  void ask_others_to_evaluate(JobActions &actions);
   void end(JobState state, std::string reason, JobActions &actions);
   void say(JobActions &actions, std::string type, std::string text,
            std::vector<std::pair<std::string, EventValue>> fields = {}) const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "core/job.hpp"
 #include "parsyn/limits.hpp"
@@ -116,7 +117,7 @@ void Job::on(const RoundAveraged &event, Time now, JobActions &actions) {
       current_->state() != Round::State::aggregating)
     return;
   if (event.failure.empty()) {
-    record_round({true, {}}, now, actions);
+    record_round({true, kept_.closed}, now, actions);
     records_.back().model_key = event.key;
     records_.back().model_sha256 = event.sha256;
     records_.back().model_bytes = event.bytes;
@@ -232,6 +233,11 @@ const RoundRecord *Job::last_succeeded() const {
   return records_.size() > 1 ? &records_[records_.size() - 2] : nullptr;
 }
 
+RoundRecord *Job::last_succeeded() {
+  const RoundRecord *last = std::as_const(*this).last_succeeded();
+  return last == nullptr ? nullptr : &records_[static_cast<std::size_t>(last - records_.data())];
+}
+
 void Job::say_how_data_is_spread(JobActions &actions) {
   std::uint64_t total = 0;
   std::uint64_t most = 0;
@@ -291,8 +297,15 @@ void Job::finish_training(JobState state, std::string reason, Time now, JobActio
 void Job::ask_to_evaluate(bool SeatHistory::*took_part, JobActions &actions) {
   for (const auto &[id, seat] : seats_) {
     if (!seat.live || !(seat.history.*took_part) || !kept_.evaluators.try_emplace(id).second) continue;
+    actions.changes.job = true;
     actions.evaluate.push_back(invitation_of(id));
   }
+}
+
+void Job::ask_others_to_evaluate(JobActions &actions) {
+  const bool expects_one = std::ranges::any_of(
+      kept_.evaluators, [&](const auto &asked) { return asked.second.empty() && seats_[asked.first].live; });
+  if (!expects_one) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
 }
 
 std::vector<WorkerProgress> Job::worker_states() const {

@@ -5,26 +5,24 @@
 
 namespace parsyn::core {
 
-Job::Job(JobSetup setup, JobSnapshot job, std::vector<SeatSnapshot> seats, std::vector<RoundRecord> records,
-         std::optional<Time> deadline, Time round_opened)
-    : Job(std::move(setup)) {
-  kept_ = std::move(job);
-  records_ = std::move(records);
-  round_opened_ = round_opened;
-  if (kept_.state == JobState::evaluating) evaluation_deadline_ = deadline.value_or(Time{0});
+Job::Job(JobSetup setup, KeptJob kept) : Job(std::move(setup)) {
+  kept_ = std::move(kept.job);
+  records_ = std::move(kept.records);
+  round_opened_ = kept.round_opened;
+  if (kept_.state == JobState::evaluating) evaluation_deadline_ = kept.deadline.value_or(Time{0});
 
   std::map<Id, Participant> participants;
-  for (SeatSnapshot &kept : seats) {
-    Seat &seat = seats_[kept.worker];
-    seat.profile.id = kept.worker;
-    seat.history = kept.history;
-    if (kept.attempt != kept_.attempt || !kept.part) continue;
-    participants[kept.worker] = std::move(*kept.part);
-    if (kept.report) reports_[kept.worker] = std::move(*kept.report);
+  for (SeatSnapshot &one : kept.seats) {
+    Seat &seat = seats_[one.worker];
+    seat.profile.id = one.worker;
+    seat.history = one.history;
+    if (one.attempt != kept_.attempt || !one.part) continue;
+    participants[one.worker] = std::move(*one.part);
+    if (one.report) reports_[one.worker] = std::move(*one.report);
   }
   if (kept_.round_state) {
     const bool timed = round_options().timeout.has_value() && kept_.state == JobState::running;
-    current_.emplace(round_options(), *kept_.round_state, timed ? deadline : std::nullopt,
+    current_.emplace(round_options(), *kept_.round_state, timed ? kept.deadline : std::nullopt,
                      std::move(participants));
   }
 }
@@ -69,7 +67,7 @@ JobActions Job::resume(const std::vector<WorkerProfile> &live, Time now) {
       for (auto &[id, failure] : kept_.evaluators) {
         if (failure.empty() && seats_[id].live) actions.evaluate.push_back(invitation_of(id));
       }
-      if (actions.evaluate.empty()) ask_to_evaluate(&SeatHistory::contributed_ever, actions);
+      ask_others_to_evaluate(actions);
       on(Tick{}, now, actions);
       break;
     default:
@@ -98,8 +96,9 @@ void Job::resume_round(Time now, JobActions &actions) {
     }
   }
   if (goes_on()) give_on_partitions(now, actions);
+  // Whom the round knows is told again too: one that was lost, or failed, and has come back since stands by.
   for (const Id id : candidates()) {
-    if (goes_on() && !kept.contains(id)) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
+    if (goes_on()) drive_round(WorkerAvailable{invitation_of(id)}, now, actions);
   }
   if (goes_on()) drive_round(TimePassed{}, now, actions);
   if (!goes_on()) return;

@@ -202,6 +202,14 @@ void Round::on(const AggregationFinished &event, Time, RoundActions &actions) {
   end(true, "averaged the updates of " + counted(count(ParticipantState::valid), "worker"), actions);
 }
 
+void Round::on(const HeldUp &event, Time, RoundActions &actions) {
+  if (state_ != State::open || !deadline_) return;
+  *deadline_ += event.duration;
+  actions.reasons.push_back("no report could be taken for " + std::to_string(event.duration.count() / 1000) +
+                            " s: the deadline of round " + std::to_string(options_.number) +
+                            " is as much later");
+}
+
 void Round::on(const TimePassed &, Time, RoundActions &) {}  // decide() looks at the clock after every event.
 
 void Round::decide(Time now, RoundActions &actions) {
@@ -256,13 +264,14 @@ void Round::fill_places(RoundActions &actions) {
   }
 }
 
-void Round::close(RoundActions &actions, const std::string &why) {
+void Round::close(RoundActions &actions, std::string why) {
   state_ = State::aggregating;
   for (const auto &[id, participant] : participants_) {
     if (participant.state == ParticipantState::valid) actions.aggregate.push_back(participant.report);
   }
   actions.reasons.push_back("round " + std::to_string(options_.number) + " closed: " + why + "; averaging " +
                             counted(actions.aggregate.size(), "update"));
+  actions.closed = std::move(why);
 }
 
 void Round::end(bool succeeded, std::string reason, RoundActions &actions) {

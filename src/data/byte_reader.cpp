@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "parsyn/error.hpp"
+#include "system/interruptible.hpp"
 
 namespace parsyn::data {
 namespace {
@@ -33,8 +34,12 @@ struct ByteReader::Inflater {
   ~Inflater() { inflateEnd(&stream); }
 };
 
-ByteReader::ByteReader(const std::filesystem::path &path, std::uint64_t bytes_max)
-    : path_(path), bytes_max_(bytes_max), source_(path), piece_(kPieceBytes) {
+ByteReader::ByteReader(const std::filesystem::path &path, std::uint64_t bytes_max, CancelQuery cancelled)
+    : path_(path),
+      bytes_max_(bytes_max),
+      cancelled_(std::move(cancelled)),
+      source_(path),
+      piece_(kPieceBytes) {
   std::array<std::byte, 3> head{};
   if (source_.size() >= head.size()) {
     source_.read_at(0, head);
@@ -60,7 +65,10 @@ std::span<const std::byte> ByteReader::read_piece() {
   return piece;
 }
 
-bool ByteReader::refill() { return inflater_ ? refill_packed() : refill_plain(); }
+bool ByteReader::refill() {
+  system::check_wanted(cancelled_);
+  return inflater_ ? refill_packed() : refill_plain();
+}
 
 bool ByteReader::refill_plain() {
   pending_ = read_piece();

@@ -21,13 +21,13 @@ bool is_gzip(std::span<const std::byte> head);
 class ByteReader {
  public:
   /// `bytes_max`: of unpacked bytes. Throws Error: not_found, invalid_argument, io, too_large.
-  ByteReader(const std::filesystem::path &path, std::uint64_t bytes_max);
+  ByteReader(const std::filesystem::path &path, std::uint64_t bytes_max, CancelQuery cancelled = {});
   ~ByteReader();
   ByteReader(const ByteReader &) = delete;
   ByteReader &operator=(const ByteReader &) = delete;
 
   /// What follows, never empty before the end; valid until the next call. It counts as read.
-  /// Throws Error: corrupt_data (a broken or cut gzip stream), too_large, io.
+  /// Throws Error: corrupt_data (a broken or cut gzip stream), too_large, io, cancelled.
   std::span<const std::byte> next_piece();
   /// Fills `out` as far as the file reaches; returns how much that was.
   std::size_t read(std::span<std::byte> out);
@@ -57,6 +57,7 @@ class ByteReader {
 
   std::filesystem::path path_;
   std::uint64_t bytes_max_;
+  CancelQuery cancelled_;
   system::FileSource source_;
   std::uint64_t offset_ = 0;    // of the next piece in the file
   std::uint64_t produced_ = 0;  // unpacked bytes so far

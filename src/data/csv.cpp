@@ -123,8 +123,8 @@ class CsvExamples {
 
 }  // namespace
 
-Examples read_csv(const DatasetFileOptions &options) {
-  ByteReader reader(options.path, options.bytes_max);
+Examples read_csv(const DatasetFileOptions &options, const CancelQuery &cancelled) {
+  ByteReader reader(options.path, options.bytes_max, cancelled);
   CsvRecords records(reader);
   if (!records.next()) records.fail(1, "the file is empty; its first line names the columns");
   check_header(records);

@@ -6,9 +6,9 @@
 
 namespace parsyn::data {
 
-Examples read_idx(const DatasetFileOptions &options);
-Examples read_csv(const DatasetFileOptions &options);
-Examples read_jsonl(const DatasetFileOptions &options);
-Examples read_safetensors_examples(const DatasetFileOptions &options);
+Examples read_idx(const DatasetFileOptions &options, const CancelQuery &cancelled);
+Examples read_csv(const DatasetFileOptions &options, const CancelQuery &cancelled);
+Examples read_jsonl(const DatasetFileOptions &options, const CancelQuery &cancelled);
+Examples read_safetensors_examples(const DatasetFileOptions &options, const CancelQuery &cancelled);
 
 }  // namespace parsyn::data

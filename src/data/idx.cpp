@@ -97,8 +97,8 @@ IdxHeader read_header(ByteReader &reader, std::uint64_t bytes_max) {
   return header;
 }
 
-Tensor read_tensor(const std::filesystem::path &path, std::uint64_t bytes_max) {
-  ByteReader reader(path, bytes_max);
+Tensor read_tensor(const std::filesystem::path &path, std::uint64_t bytes_max, const CancelQuery &cancelled) {
+  ByteReader reader(path, bytes_max, cancelled);
   const IdxHeader header = read_header(reader, bytes_max);
   Tensor tensor{header.spec.dtype, header.spec.shape, {}};
   // Grows with what is really there: a packed file's claim is not believed before.
@@ -149,14 +149,14 @@ Tensor to_targets(Tensor tensor, const std::string &where) {
 
 }  // namespace
 
-Examples read_idx(const DatasetFileOptions &options) {
+Examples read_idx(const DatasetFileOptions &options, const CancelQuery &cancelled) {
   const std::filesystem::path labels_path = labels_path_of(options);
-  Tensor labels = read_tensor(labels_path, options.bytes_max);
+  Tensor labels = read_tensor(labels_path, options.bytes_max, cancelled);
   if (labels.shape.size() != 1) {
     throw Error(ErrorCode::corrupt_data, labels_path.string() + ": labels have shape " +
                                              shape_text(labels.shape) + "; one number per example is needed");
   }
-  Tensor images = read_tensor(options.path, options.bytes_max);
+  Tensor images = read_tensor(options.path, options.bytes_max, cancelled);
   if (images.shape.size() < 2) {
     throw Error(ErrorCode::corrupt_data, options.path.string() +
                                              ": one number per example is what a labels file holds; "

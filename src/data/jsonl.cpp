@@ -246,8 +246,8 @@ bool is_blank(const std::string &line) { return line.find_first_not_of(" \t\r") 
 
 }  // namespace
 
-Examples read_jsonl(const DatasetFileOptions &options) {
-  ByteReader reader(options.path, options.bytes_max);
+Examples read_jsonl(const DatasetFileOptions &options, const CancelQuery &cancelled) {
+  ByteReader reader(options.path, options.bytes_max, cancelled);
   const auto fail = [&](std::uint64_t number, const std::string &what) {
     throw Error(ErrorCode::corrupt_data, reader.name() + ", line " + std::to_string(number) + ": " + what);
   };

@@ -72,20 +72,20 @@ void check_options(const DatasetFileOptions &options, DatasetFormat format) {
 }  // namespace
 }  // namespace data
 
-Examples read_examples(const DatasetFileOptions &options) {
+Examples read_examples(const DatasetFileOptions &options, const CancelQuery &cancelled) {
   DatasetFormat format = options.format;
   if (format == DatasetFormat::detect) format = data::format_by_name(options.path);
   if (format == DatasetFormat::detect) format = data::format_by_bytes(options);
   data::check_options(options, format);
   switch (format) {
     case DatasetFormat::idx:
-      return data::read_idx(options);
+      return data::read_idx(options, cancelled);
     case DatasetFormat::csv:
-      return data::read_csv(options);
+      return data::read_csv(options, cancelled);
     case DatasetFormat::jsonl:
-      return data::read_jsonl(options);
+      return data::read_jsonl(options, cancelled);
     case DatasetFormat::safetensors:
-      return data::read_safetensors_examples(options);
+      return data::read_safetensors_examples(options, cancelled);
     case DatasetFormat::detect:
       break;
   }

@@ -1,3 +1,4 @@
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -6,6 +7,7 @@
 #include "parsyn/error.hpp"
 #include "parsyn/safetensors.hpp"
 #include "system/files.hpp"
+#include "system/interruptible.hpp"
 
 namespace parsyn::data {
 namespace {
@@ -17,7 +19,7 @@ void check_targets(const Tensor &y, const std::string &where) {
                   "; store class labels as integers of shape [N], or targets as F32");
 }
 
-Examples read(const system::FileSource &source, const std::string &where) {
+Examples read(const ByteSource &source, const std::string &where) {
   Examples examples = Examples::from_state_dict(read_safetensors(source));
   if (examples.count() == 0) throw Error(ErrorCode::corrupt_data, where + " holds no examples");
   if (is_integral(examples.y.dtype) && examples.y.shape.size() == 1)
@@ -32,9 +34,9 @@ Examples read(const system::FileSource &source, const std::string &where) {
 
 }  // namespace
 
-Examples read_safetensors_examples(const DatasetFileOptions &options) {
+Examples read_safetensors_examples(const DatasetFileOptions &options, const CancelQuery &cancelled) {
   const std::string where = options.path.string();
-  const system::FileSource source(options.path);
+  const system::InterruptibleSource source(std::make_unique<system::FileSource>(options.path), cancelled);
   if (source.size() > options.bytes_max) {
     throw Error(ErrorCode::too_large, where + " has " + std::to_string(source.size()) +
                                           " bytes; a dataset file may have at most " +

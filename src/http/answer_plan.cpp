@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "http/byte_range.hpp"
-#include "http/text.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -23,7 +23,7 @@ bool same_tag_weakly(std::string_view a, std::string_view b) { return opaque_par
 
 /// Whether the list of entity tags, or "*", holds `tag`. A comma may stand inside a tag's quotes.
 bool lists(std::string_view list, std::string_view tag, bool (*same)(std::string_view, std::string_view)) {
-  list = trimmed(list);
+  list = text::trimmed(list);
   if (list == "*") return true;
   while (!list.empty()) {
     const auto open = list.find('"');
@@ -75,7 +75,8 @@ AnswerPlan plan_answer(const HttpRequest &request, HttpResponse response) {
   if (response.status == 200 && response.source && request.method == "GET" && !range_text.empty()) {
     const std::string if_range = request.header("If-Range");
     // A date in If-Range never matches: there is no modification time to compare it with.
-    const bool unchanged = if_range.empty() || (!tag.empty() && same_tag_strongly(trimmed(if_range), tag));
+    const bool unchanged =
+        if_range.empty() || (!tag.empty() && same_tag_strongly(text::trimmed(if_range), tag));
     if (unchanged) {
       const std::uint64_t size = response.source->size();
       const RangeRequest asked = parse_range(range_text, size);

@@ -8,6 +8,7 @@
 #include "http/client_url.hpp"
 #include "http/text.hpp"
 #include "text/encoding.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -36,7 +37,7 @@ void AnswerReceiver::take_header(std::string_view line) {
   } else if (line.empty()) {
     if (begun_) end_head();
   } else if (const auto colon = line.find(':'); colon != std::string_view::npos) {
-    const std::string value(trimmed(line.substr(colon + 1)));
+    const std::string value(text::trimmed(line.substr(colon + 1)));
     const auto [place, added] = response_.headers.emplace(std::string(line.substr(0, colon)), value);
     if (!added) place->second += ", " + value;
   }
@@ -111,7 +112,9 @@ HttpClientResponse AnswerReceiver::finish() {
 }
 
 void AnswerReceiver::open_output() {
-  if (!output_) output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0);
+  if (output_) return;
+  output_.emplace(*request_.output_file, response_.status == 206 ? request_.output_offset : 0,
+                  request_.output_mode);
 }
 
 void AnswerReceiver::fail(ErrorCode code, const std::string &what) const {

@@ -4,6 +4,7 @@
 
 #include "http/text.hpp"
 #include "text/encoding.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::http {
 
@@ -11,9 +12,9 @@ RangeRequest parse_range(std::string_view header, std::uint64_t size) {
   using Kind = RangeRequest::Kind;
   const RangeRequest whole;
   const auto equals = header.find('=');
-  if (equals == std::string_view::npos || !same_word(trimmed(header.substr(0, equals)), "bytes"))
+  if (equals == std::string_view::npos || !same_word(text::trimmed(header.substr(0, equals)), "bytes"))
     return whole;
-  const std::string_view spec = trimmed(header.substr(equals + 1));
+  const std::string_view spec = text::trimmed(header.substr(equals + 1));
   const auto dash = spec.find('-');
   if (dash == std::string_view::npos || spec.find(',') != std::string_view::npos) return whole;
   const std::string_view first_text = spec.substr(0, dash);
@@ -38,10 +39,10 @@ RangeRequest parse_range(std::string_view header, std::uint64_t size) {
 }
 
 std::optional<ContentRange> parse_content_range(std::string_view header) {
-  header = trimmed(header);
+  header = text::trimmed(header);
   const auto space = header.find(' ');
   if (space == std::string_view::npos || !same_word(header.substr(0, space), "bytes")) return std::nullopt;
-  const std::string_view spec = trimmed(header.substr(space + 1));
+  const std::string_view spec = text::trimmed(header.substr(space + 1));
   const auto dash = spec.find('-');
   const auto slash = spec.find('/');
   if (dash == std::string_view::npos || slash == std::string_view::npos || dash > slash) return std::nullopt;
@@ -58,10 +59,10 @@ std::optional<ContentRange> parse_content_range(std::string_view header) {
 }
 
 std::optional<std::uint64_t> parse_unsatisfied_range(std::string_view header) {
-  header = trimmed(header);
+  header = text::trimmed(header);
   const auto space = header.find(' ');
   if (space == std::string_view::npos || !same_word(header.substr(0, space), "bytes")) return std::nullopt;
-  const std::string_view spec = trimmed(header.substr(space + 1));
+  const std::string_view spec = text::trimmed(header.substr(space + 1));
   return spec.starts_with("*/") ? text::parse_u64(spec.substr(2)) : std::nullopt;
 }
 

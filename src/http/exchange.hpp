@@ -4,6 +4,7 @@
 // after the peer has gone is dropped, and on_done callbacks run once, on the handler pool.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,7 +19,8 @@ namespace parsyn::http {
 class Exchange;
 
 /// What an Exchange hands answers to: the connection. Called from any thread, with the Exchange's lock held,
-/// in the order of the Responder's calls; must only queue.
+/// in the order of the Responder's calls; must only queue. A call that throws, for want of memory, has queued
+/// nothing, and the Responder's call is as if it had not been.
 class AnswerChannel {
  public:
   virtual ~AnswerChannel() = default;
@@ -41,10 +43,13 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void send(HttpResponse response);
   bool start_stream(int status, Headers headers);
   bool write(std::string piece);
+  bool is_full() const;
+  void on_room(std::function<void()> room);
   void end_stream();
+  bool is_gone() const;
   void on_done(std::function<void()> gone);
   /// The last Responder is gone.
-  void abandon();
+  void abandon() noexcept;
 
   // For the connection.
   /// So many bytes of the stream have been given to the operating system.
@@ -55,12 +60,15 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   enum class Phase { waiting, answered, streaming, ended, finished };
 
+  std::uint64_t full_bytes() const { return std::max<std::uint64_t>(stream_queue_bytes_max_ / 4, 1); }
+
   const std::weak_ptr<AnswerChannel> channel_;
   const std::uint64_t stream_queue_bytes_max_;
   const std::function<void(std::function<void()>)> run_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Phase phase_ = Phase::waiting;                // guarded by mutex_
   std::uint64_t queued_bytes_ = 0;              // guarded by mutex_
+  std::function<void()> on_room_;               // guarded by mutex_
   std::vector<std::function<void()>> on_done_;  // guarded by mutex_
 };
 

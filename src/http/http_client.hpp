@@ -52,6 +52,7 @@ struct HttpClientRequest {
   /// caller's to give.
   std::optional<std::filesystem::path> output_file;
   std::uint64_t output_offset = 0;
+  unsigned output_mode = 0644;  ///< Permission bits of an output_file that is not there yet.
   std::uint64_t response_bytes_max =
       limits::kHttpJsonBytesMax;  ///< Of a body in memory; over it: Error(too_large).
   std::uint64_t output_bytes_max = limits::kUpdateBytesMax;

@@ -14,9 +14,11 @@
 // that such a peer still waits to read: it gets an answer (not a stream) that comes within the idle time-out.
 //
 // Thread-safety: every method may be called from any thread. No state outside the object: two servers in a
-// process are independent. No signal handler is set; a peer that goes away raises none. Lifetime: stop() and
-// the destructor return within limits::kStopBound: handlers that run have ended, parked Responders are
-// closed, and their later answers go nowhere.
+// process are independent. No signal handler is set; a peer that goes away raises none. Nothing that a
+// handler, a sink or a source throws ends the process: it is logged, and ends its request or, without an
+// answer, its connection. Lifetime: stop() and the destructor return within limits::kStopBound, or when the
+// last handler that runs has ended, whichever is later: a handler cannot be interrupted. Parked Responders
+// are closed, and their later answers go nowhere.
 #pragma once
 
 #include <chrono>
@@ -75,7 +77,15 @@ class Responder {
   /// Queues a piece. False when the peer is gone, or so slow that over `stream_queue_bytes_max` are waiting:
   /// the stream is then closed, and the peer may come again with Last-Event-ID.
   bool write(std::string piece) const;
+  /// Whether a quarter of `stream_queue_bytes_max` is waiting: who has more to say should wait for on_room().
+  bool is_full() const;
+  /// `room` is called once, on the handler pool, as soon as the stream is not full, or over. One at a time: a
+  /// later one takes its place.
+  void on_room(std::function<void()> room) const;
   void end_stream() const;
+  /// Whether nobody gets the answer any more: the peer has gone, or the server stops. For a handler that
+  /// works long: on_done() may have to wait for it.
+  bool is_gone() const;
   /// `gone` is called once, on the handler pool, when the peer goes away, the server stops, or the answer has
   /// been sent.
   void on_done(std::function<void()> gone) const;
@@ -93,8 +103,8 @@ struct BodyPlan {
   std::uint64_t bytes_max =
       limits::kHttpJsonBytesMax;  ///< 413 over it: before the body, or, chunked, when passed.
   /// Where the body is streamed, with its SHA-256 computed on the way; null: into HttpRequest::body. An Error
-  /// that the sink throws answers 507 (io) or 413 (too_large). A body cut short is never handed to `handle`;
-  /// the sink gets all that came of it.
+  /// that the sink throws answers 507 (io) or 413 (too_large); std::bad_alloc 503. A body cut short is never
+  /// handed to `handle`; the sink gets all that came of it.
   std::shared_ptr<ByteSink> sink;
 };
 
@@ -108,7 +118,8 @@ struct Route {
   std::string method;
   std::string pattern;  ///< "/api/v1/workers/{id}"; a last segment "{rest...}" matches several.
   std::function<BodyPlan(HttpRequest &)> accept;  ///< Empty: BodyPlan{}.
-  /// `sink` is the plan's. What it throws: an Error becomes a problem document by its code, all else a 500.
+  /// `sink` is the plan's. What it throws: an Error becomes a problem document by its code, std::bad_alloc a
+  /// 503, all else a 500.
   std::function<void(HttpRequest request, std::shared_ptr<ByteSink> sink, Responder respond)> handle;
   HandlerPool pool = HandlerPool::general;
 };
@@ -124,16 +135,16 @@ struct HttpServerOptions {
   unsigned reserved_threads = 0;  ///< Of the reserved pool; at least 1 where a route names it.
   std::uint64_t header_bytes_max = limits::kHttpHeaderBytesMax;
   std::uint32_t connections_max = limits::kHttpConnectionsMax;  ///< Over it, new ones get 503 and are closed.
-  std::uint64_t stream_queue_bytes_max = 4ULL << 20;
-  std::chrono::milliseconds header_timeout{
-      10'000};  ///< TLS handshake; and all of a header, from its first byte.
+  std::uint64_t stream_queue_bytes_max = limits::kStreamQueueBytesMax;
+  std::chrono::milliseconds header_timeout =
+      limits::kHttpHeaderTimeout;  ///< TLS handshake; and all of a header, from its first byte.
   std::chrono::milliseconds idle_timeout =
       limits::kTransferIdleTimeout;  ///< Of a body or answer without progress.
   /// A body that is slower than this on average, in bytes a second of waiting for it, is cut with 408 once it
   /// has been waited for so long. There is no limit on the whole time of one that is faster.
   std::uint64_t body_rate_min = limits::kTransferRateMin;
   std::chrono::milliseconds body_rate_grace = limits::kTransferGrace;
-  std::chrono::milliseconds keep_alive_timeout{75'000};  ///< Between two requests.
+  std::chrono::milliseconds keep_alive_timeout = limits::kHttpKeepAlive;  ///< Between two requests.
   LogSink log;
 };
 
@@ -149,7 +160,7 @@ class HttpServer {
   std::uint16_t port() const;
   /// "http://127.0.0.1:8080"
   std::string url() const;
-  /// Idempotent. Returns within limits::kStopBound. Called by a handler, it only begins the stop: another
+  /// Idempotent. Takes as long as said above. Called by a handler, it only begins the stop: another
   /// thread's stop() or the destructor ends it, and a handler must not destroy its own server.
   void stop();
 

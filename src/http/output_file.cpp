@@ -14,8 +14,9 @@
 
 namespace parsyn::http {
 
-OutputFile::OutputFile(std::filesystem::path path, std::uint64_t offset) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+OutputFile::OutputFile(std::filesystem::path path, std::uint64_t offset, unsigned mode)
+    : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, static_cast<mode_t>(mode));
   if (descriptor_ < 0) fail("cannot open", errno);
   try {
     struct stat info {};
@@ -51,8 +52,13 @@ void OutputFile::close() {
 }
 
 void OutputFile::fail(const char *what, int error) const {
-  // Not "not found": that is what the server says of what is downloaded.
-  system::throw_file_error(what, path_, error == ENOENT || error == ENOTDIR ? EIO : error);
+  try {
+    system::throw_file_error(what, path_, error);
+  } catch (const Error &failure) {
+    // Not "not found": that is what the server says of what is downloaded.
+    if (failure.code() == ErrorCode::not_found) throw Error(ErrorCode::io, failure.message());
+    throw;
+  }
 }
 
 }  // namespace parsyn::http

@@ -11,16 +11,17 @@ namespace parsyn::http {
 
 class OutputFile {
  public:
-  /// Keeps the first `offset` bytes and cuts the rest. Throws Error: io; invalid_argument when the file is
-  /// shorter.
-  OutputFile(std::filesystem::path path, std::uint64_t offset);
+  /// Keeps the first `offset` bytes and cuts the rest. `mode`: permission bits of a file that is not there
+  /// yet. Throws Error: io, also where a folder is missing; unavailable (no space); invalid_argument when the
+  /// file is shorter.
+  OutputFile(std::filesystem::path path, std::uint64_t offset, unsigned mode);
   ~OutputFile();
   OutputFile(const OutputFile &) = delete;
   OutputFile &operator=(const OutputFile &) = delete;
 
-  /// Throws Error(io).
+  /// Throws Error: io, unavailable.
   void write(std::span<const std::byte> bytes);
-  /// Throws Error(io), where the file system reports a failed write only now.
+  /// Throws the same, where the file system reports a failed write only now.
   void close();
 
  private:

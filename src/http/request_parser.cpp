@@ -7,6 +7,7 @@
 
 #include "http/text.hpp"
 #include "text/encoding.hpp"
+#include "text/trimmed.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -95,7 +96,7 @@ class RequestParser::Parser final : public beast::http::basic_parser<true> {
   void check_framing() {
     const auto encoding = head.headers.find("Transfer-Encoding");
     if (encoding != head.headers.end()) {
-      if (!same_word(trimmed(encoding->second), "chunked"))
+      if (!same_word(text::trimmed(encoding->second), "chunked"))
         refuse(501, "only the Transfer-Encoding 'chunked' is known");
       if (head.http_1_0) refuse(400, "HTTP/1.0 has no Transfer-Encoding");
       if (head.headers.contains("Content-Length"))

@@ -1,7 +1,6 @@
 // The half of a connection that sends: answers in memory, from a source, and streams.
 #include <algorithm>
 #include <array>
-#include <boost/asio/post.hpp>
 #include <charconv>
 #include <limits>
 #include <span>
@@ -36,41 +35,38 @@ bool ServerConnection::is_current(const std::shared_ptr<Exchange> &exchange) con
 }
 
 void ServerConnection::queue_answer(std::shared_ptr<Exchange> exchange, HttpResponse response) {
-  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange),
-                                response = std::move(response)]() mutable {
-    if (self->is_current(exchange)) self->begin_answer(std::move(response));
+  post_turn([this, exchange = std::move(exchange), response = std::move(response)]() mutable {
+    if (is_current(exchange)) begin_answer(std::move(response));
   });
 }
 
 void ServerConnection::queue_stream(std::shared_ptr<Exchange> exchange, int status, Headers headers) {
-  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange), status,
-                                headers = std::move(headers)]() mutable {
-    if (self->is_current(exchange)) self->begin_stream(status, std::move(headers));
+  post_turn([this, exchange = std::move(exchange), status, headers = std::move(headers)]() mutable {
+    if (is_current(exchange)) begin_stream(status, std::move(headers));
   });
 }
 
 void ServerConnection::queue_piece(std::shared_ptr<Exchange> exchange, std::string piece) {
-  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange),
-                                piece = std::move(piece)]() mutable {
-    if (!self->is_current(exchange) || self->phase_ != Phase::streaming) return;
+  post_turn([this, exchange = std::move(exchange), piece = std::move(piece)]() mutable {
+    if (!is_current(exchange) || phase_ != Phase::streaming) return;
     const std::uint64_t counted = piece.size();
-    self->push(self->stream_chunked_ ? as_chunk(piece) : std::move(piece), counted);
-    self->write_next();
+    push(stream_chunked_ ? as_chunk(piece) : std::move(piece), counted);
+    write_next();
   });
 }
 
 void ServerConnection::queue_end(std::shared_ptr<Exchange> exchange) {
-  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange)] {
-    if (!self->is_current(exchange) || self->phase_ != Phase::streaming) return;
-    self->stream_ended_ = true;
-    if (self->stream_chunked_) self->push("0\r\n\r\n");
-    self->write_next();
+  post_turn([this, exchange = std::move(exchange)] {
+    if (!is_current(exchange) || phase_ != Phase::streaming) return;
+    stream_ended_ = true;
+    if (stream_chunked_) push("0\r\n\r\n");
+    write_next();
   });
 }
 
 void ServerConnection::queue_abort(std::shared_ptr<Exchange> exchange) {
-  boost::asio::post(executor_, [self = shared_from_this(), exchange = std::move(exchange)] {
-    if (self->is_current(exchange)) self->close();
+  post_turn([this, exchange = std::move(exchange)] {
+    if (is_current(exchange)) close();
   });
 }
 
@@ -149,7 +145,7 @@ void ServerConnection::write_next() {
   const std::string_view rest = std::string_view(output_.front().bytes).substr(written_of_front_);
   stream_.async_write_some(
       rest, [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
-        self->on_written(error, bytes);
+        self->take_turn([&] { self->on_written(error, bytes); });
       });
 }
 
@@ -186,21 +182,19 @@ void ServerConnection::fetch() {
   if (!source_ || fetching_ || source_left_ == 0 || output_.size() >= 2) return;
   fetching_ = true;
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(source_left_, kFetchBytes));
-  const bool posted = core_->post(pool(), [self = shared_from_this(), source = source_, at = source_at_, size,
-                                           piece = std::exchange(spare_fetch_, {})]() mutable {
-    std::optional<std::string> fetched;
-    try {
-      piece.resize(size);
-      source->read_at(at, std::as_writable_bytes(std::span(piece.data(), piece.size())));
-      fetched = std::move(piece);
-    } catch (const std::exception &error) {
-      self->core_->log(LogLevel::error, "http.source_failed", error.what());
-    }
-    source.reset();
-    boost::asio::post(self->executor_, [self, fetched = std::move(fetched)]() mutable {
-      self->on_fetched(std::move(fetched));
-    });
-  });
+  const bool posted = post_work(
+      [this, source = source_, at = source_at_, size, piece = std::exchange(spare_fetch_, {})]() mutable {
+        std::optional<std::string> fetched;
+        try {
+          piece.resize(size);
+          source->read_at(at, std::as_writable_bytes(std::span(piece.data(), piece.size())));
+          fetched = std::move(piece);
+        } catch (...) {
+          core_->log_exception("http.source_failed", "reading an answer");
+        }
+        source.reset();
+        post_turn([this, fetched = std::move(fetched)]() mutable { on_fetched(std::move(fetched)); });
+      });
   source_at_ += size;
   source_left_ -= size;
   if (!posted) close();
@@ -267,14 +261,18 @@ void ServerConnection::shut_tls_down() {
       [self = shared_from_this()](const boost::system::error_code &) { self->close(); });
 }
 
-void ServerConnection::close() {
+void ServerConnection::close() noexcept {
   if (phase_ == Phase::closed) return;
   phase_ = Phase::closed;
-  timer_.cancel();
-  stream_.close();
-  if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->finish();
-  cut_sink();
-  release(std::exchange(source_, nullptr));
+  try {
+    timer_.cancel();
+    stream_.close();
+    if (const auto exchange = std::exchange(exchange_, nullptr)) exchange->finish();
+    cut_sink();
+    release(std::exchange(source_, nullptr));
+  } catch (...) {
+    core_->log_exception("http.connection_failed", peer_);
+  }
   core_->remove(shared_from_this());
 }
 

@@ -1,8 +1,8 @@
 #include "http/server_connection.hpp"
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
 #include <limits>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -19,6 +19,11 @@ constexpr std::size_t kBodyReadBytes = 64 << 10;
 /// What may wait unparsed: of a chunk's header while a body is read, or of the next requests of a pipeline.
 constexpr std::size_t kInputBytesMax = 64 << 10;
 
+HttpResponse no_memory_problem(const ServerCore &core, const std::string &where) {
+  core.log(LogLevel::warning, "http.no_memory", where + ": there is no memory for it now");
+  return problem_response(503, "unavailable", "the server has no memory for this request now; try it again");
+}
+
 HttpResponse internal_problem(const ServerCore &core, const std::string &where, const char *what) {
   core.log(LogLevel::error, "http.handler_failed", where + ": " + what);
   return problem_response(500, "internal", "the server failed at this request; its log says why");
@@ -32,6 +37,8 @@ HttpResponse problem_of_exception(const ServerCore &core, const std::string &whe
     if (error.code() == ErrorCode::internal)
       core.log(LogLevel::error, "http.handler_failed", where + ": " + error.what());
     return problem_response(error);
+  } catch (const std::bad_alloc &) {
+    return no_memory_problem(core, where);
   } catch (const std::exception &error) {
     return internal_problem(core, where, error.what());
   } catch (...) {
@@ -75,41 +82,44 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerCore> core, ServerStrea
       timer_(executor_) {}
 
 void ServerConnection::start() {
-  boost::asio::post(executor_, [self = shared_from_this()] {
-    if (self->phase_ == Phase::closed) return;
+  post_turn([this] {
+    if (phase_ == Phase::closed) return;
     boost::system::error_code ignored;
-    const auto remote = self->stream_.socket().remote_endpoint(ignored);
+    const auto remote = stream_.socket().remote_endpoint(ignored);
     const std::string address = remote.address().to_string();
-    self->peer_ =
-        (remote.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(remote.port());
-    self->stream_.set_options();
-    if (!self->stream_.is_tls()) {
-      self->begin_request();
+    peer_ = (remote.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(remote.port());
+    stream_.set_options();
+    if (!stream_.is_tls()) {
+      begin_request();
       return;
     }
-    self->arm(self->core_->options().header_timeout);
-    self->stream_.async_handshake([self](const boost::system::error_code &error) {
-      if (self->phase_ == Phase::closed) return;
-      if (error) {
-        self->core_->log(LogLevel::debug, "http.handshake_failed", self->peer_ + ": " + error.message());
-        self->close();
-      } else {
-        self->begin_request();
-      }
+    arm(core_->options().header_timeout);
+    stream_.async_handshake([self = shared_from_this()](const boost::system::error_code &error) {
+      self->take_turn([&] { self->on_handshake(error); });
     });
   });
 }
 
+void ServerConnection::on_handshake(const boost::system::error_code &error) {
+  if (phase_ == Phase::closed) return;
+  if (error) {
+    core_->log(LogLevel::debug, "http.handshake_failed", peer_ + ": " + error.message());
+    close();
+  } else {
+    begin_request();
+  }
+}
+
 void ServerConnection::stop(std::chrono::milliseconds patience) {
-  boost::asio::post(executor_, [self = shared_from_this(), patience] {
-    const bool answer_nearly_out = self->phase_ == Phase::answering && !self->source_;
+  post_turn([this, patience] {
+    const bool answer_nearly_out = phase_ == Phase::answering && !source_;
     if (patience.count() == 0 || !answer_nearly_out) {
-      self->close();
+      close();
       return;
     }
-    self->stopping_ = true;
-    self->keep_alive_ = false;
-    self->arm(patience);
+    stopping_ = true;
+    keep_alive_ = false;
+    arm(patience);
   });
 }
 
@@ -127,15 +137,19 @@ void ServerConnection::wait_for_deadline() {
   timer_at_ = deadline_;
   timer_.expires_at(deadline_);
   timer_.async_wait([self = shared_from_this()](const boost::system::error_code &error) {
-    if (error || self->phase_ == Phase::closed) return;
-    self->timer_at_ = Clock::time_point::max();
-    if (Clock::now() >= self->deadline_) {
-      self->deadline_ = Clock::time_point::max();
-      self->on_deadline();
-    } else if (self->deadline_ != Clock::time_point::max()) {
-      self->wait_for_deadline();
-    }
+    if (!error) self->take_turn([&] { self->on_timer(); });
   });
+}
+
+void ServerConnection::on_timer() {
+  if (phase_ == Phase::closed) return;
+  timer_at_ = Clock::time_point::max();
+  if (Clock::now() >= deadline_) {
+    deadline_ = Clock::time_point::max();
+    on_deadline();
+  } else if (deadline_ != Clock::time_point::max()) {
+    wait_for_deadline();
+  }
 }
 
 void ServerConnection::on_deadline() {
@@ -197,9 +211,11 @@ void ServerConnection::read() {
       phase_ == Phase::body || phase_ == Phase::draining ? kBodyReadBytes : kHeaderReadBytes;
   // An idle connection keeps the small buffer only: there may be thousands.
   if (read_buffer_.size() != size) read_buffer_ = std::vector<char>(size);
-  stream_.async_read_some(boost::asio::buffer(read_buffer_),
-                          [self = shared_from_this()](const boost::system::error_code &error,
-                                                      std::size_t bytes) { self->on_read(error, bytes); });
+  stream_.async_read_some(
+      boost::asio::buffer(read_buffer_),
+      [self = shared_from_this()](const boost::system::error_code &error, std::size_t bytes) {
+        self->take_turn([&] { self->on_read(error, bytes); });
+      });
 }
 
 void ServerConnection::on_read(const boost::system::error_code &error, std::size_t bytes) {
@@ -322,26 +338,23 @@ void ServerConnection::decide() {
   bool posted = false;
   if (parser_->head().has_body()) {
     phase_ = Phase::deciding;
-    posted = core_->post(
-        pool(), [self = shared_from_this(), route = route_, request = std::move(request_)]() mutable {
-          BodyPlan plan = run_accept(*self->core_, *route, request);
-          boost::asio::post(self->executor_,
-                            [self, request = std::move(request), plan = std::move(plan)]() mutable {
-                              self->on_decided(std::move(request), std::move(plan));
-                            });
-        });
+    posted = post_work([this, route = route_, request = std::move(request_)]() mutable {
+      BodyPlan plan = run_accept(*core_, *route, request);
+      post_turn([this, request = std::move(request), plan = std::move(plan)]() mutable {
+        on_decided(std::move(request), std::move(plan));
+      });
+    });
   } else {
     phase_ = Phase::handling;
     exchange_ = new_exchange();
-    posted = core_->post(pool(), [core = core_, route = route_, request = std::move(request_),
-                                  exchange = exchange_]() mutable {
-      BodyPlan plan = run_accept(*core, *route, request);
+    posted = post_work([this, route = route_, request = std::move(request_), exchange = exchange_]() mutable {
+      BodyPlan plan = run_accept(*core_, *route, request);
       if (plan.refuse) {
         exchange->send(*std::move(plan.refuse));
         return;
       }
       if (plan.sink) request.body_sha256 = system::sha256_hex(std::string_view());
-      run_handler(*core, *route, std::move(request), std::move(plan.sink), exchange);
+      run_handler(*core_, *route, std::move(request), std::move(plan.sink), exchange);
     });
     read();
   }
@@ -445,21 +458,21 @@ void ServerConnection::write_to_sink() {
   sink_busy_ = true;
   std::string piece = std::exchange(piece_, std::move(spare_piece_));
   piece_.clear();
-  const bool posted = core_->post(pool(), [self = shared_from_this(), sink = sink_, piece = std::move(piece),
-                                           name = name_of(request_)]() mutable {
-    std::optional<HttpResponse> failure;
-    try {
-      const auto bytes = std::as_bytes(std::span(piece.data(), piece.size()));
-      sink->sink->write(bytes);
-      sink->digest.update(bytes);
-    } catch (...) {
-      failure = problem_of_exception(*self->core_, name);
-    }
-    boost::asio::post(self->executor_, [self, sink = std::move(sink), failure = std::move(failure),
-                                        piece = std::move(piece)]() mutable {
-      self->on_sink_written(std::move(sink), std::move(failure), std::move(piece));
-    });
-  });
+  const bool posted =
+      post_work([this, sink = sink_, piece = std::move(piece), name = name_of(request_)]() mutable {
+        std::optional<HttpResponse> failure;
+        try {
+          const auto bytes = std::as_bytes(std::span(piece.data(), piece.size()));
+          sink->sink->write(bytes);
+          sink->digest.update(bytes);
+        } catch (...) {
+          failure = problem_of_exception(*core_, name);
+        }
+        post_turn(
+            [this, sink = std::move(sink), failure = std::move(failure), piece = std::move(piece)]() mutable {
+              on_sink_written(std::move(sink), std::move(failure), std::move(piece));
+            });
+      });
   if (!posted) close();
 }
 
@@ -492,9 +505,9 @@ void ServerConnection::handle() {
     spare_piece_ = {};
     piece_ = {};
   }
-  const bool posted = core_->post(pool(), [core = core_, route = route_, request = std::move(request_),
-                                           sink = std::move(sink), exchange = exchange_]() mutable {
-    run_handler(*core, *route, std::move(request), std::move(sink), exchange);
+  const bool posted = post_work([this, route = route_, request = std::move(request_), sink = std::move(sink),
+                                 exchange = exchange_]() mutable {
+    run_handler(*core_, *route, std::move(request), std::move(sink), exchange);
   });
   if (posted) {
     read();

@@ -5,6 +5,7 @@
 // handler thinks, one read stays outstanding, which is how a peer that goes away is noticed.
 #pragma once
 
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -70,13 +71,23 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
     std::uint64_t counted = 0;  // of them, the exchange's queued bytes
   };
 
+  // Turns (below)
+  template <typename Turn>
+  void take_turn(Turn &&turn) noexcept;
+  template <typename Turn>
+  void post_turn(Turn turn);
+  template <typename Work>
+  bool post_work(Work work);
+
   // Time (server_connection.cpp)
   void arm(std::chrono::milliseconds from_now);
   void disarm();
   void wait_for_deadline();
+  void on_timer();
   void on_deadline();
 
   // Reading (server_connection.cpp)
+  void on_handshake(const boost::system::error_code &error);
   void begin_request();
   void read();
   void on_read(const boost::system::error_code &error, std::size_t bytes);
@@ -113,7 +124,7 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   void close_gently();
   void arm_drain();
   void shut_tls_down();
-  void close();
+  void close() noexcept;
 
   bool is_current(const std::shared_ptr<Exchange> &exchange) const;
   std::shared_ptr<Exchange> new_exchange();
@@ -169,5 +180,37 @@ class ServerConnection final : public AnswerChannel, public std::enable_shared_f
   bool fetching_ = false;
   std::string spare_fetch_;
 };
+
+/// Whatever runs on the strand runs in here: what it throws, most likely for want of memory, ends this
+/// connection, and neither the others nor the process.
+template <typename Turn>
+void ServerConnection::take_turn(Turn &&turn) noexcept {
+  try {
+    turn();
+  } catch (...) {
+    core_->log_exception("http.connection_failed", peer_);
+    close();
+  }
+}
+
+template <typename Turn>
+void ServerConnection::post_turn(Turn turn) {
+  boost::asio::post(executor_, [self = shared_from_this(), turn = std::move(turn)]() mutable {
+    self->take_turn(std::move(turn));
+  });
+}
+
+/// On the route's pool. False, and nothing is run, once the server has stopped.
+template <typename Work>
+bool ServerConnection::post_work(Work work) {
+  return core_->post(pool(), [self = shared_from_this(), work = std::move(work)]() mutable {
+    try {
+      work();
+    } catch (...) {
+      self->core_->log_exception("http.connection_failed", self->peer_);
+      self->stop(std::chrono::milliseconds(0));
+    }
+  });
+}
 
 }  // namespace parsyn::http

@@ -6,9 +6,12 @@
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
+#include <new>
 #include <utility>
 
 #include "http/server_connection.hpp"
+#include "system/log_exception.hpp"
+#include "system/write_log.hpp"
 
 namespace parsyn::http {
 namespace {
@@ -17,6 +20,10 @@ namespace {
 constexpr std::size_t kRefusedConnectionsMax = 64;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kAnswerPatience{1'000};
+
+/// Connections share them, so that the I/O threads are all busy when many connections are. All are made at
+/// once: Boost 1.81 crashes where there is no memory for one.
+constexpr unsigned kStrandsPerThread = 8;
 
 thread_local const ServerCore *server_of_this_thread = nullptr;
 
@@ -53,6 +60,8 @@ ServerCore::ServerCore(const HttpServerOptions &options, std::vector<Route> rout
     throw Error(ErrorCode::invalid_argument,
                 "an HTTP server with a route of the reserved pool needs at least one thread for it");
   }
+  for (unsigned i = 0; i < kStrandsPerThread * options_.io_threads; ++i)
+    strands_.emplace_back(boost::asio::make_strand(io_));
   if (!options_.certificate_file.empty()) open_tls();
   listen();
 }
@@ -116,43 +125,77 @@ void ServerCore::start() {
   work_.emplace(io_.get_executor());
   {
     const std::lock_guard lock(mutex_);
-    pools_.general = std::make_unique<system::ThreadPool>(options_.handler_threads);
-    if (options_.reserved_threads > 0)
-      pools_.reserved = std::make_unique<system::ThreadPool>(options_.reserved_threads);
+    const auto pool_of = [&](unsigned threads) {
+      return std::make_unique<system::ThreadPool>(threads, system::system_runtime(), options_.log);
+    };
+    pools_.general = pool_of(options_.handler_threads);
+    if (options_.reserved_threads > 0) pools_.reserved = pool_of(options_.reserved_threads);
   }
   for (unsigned i = 0; i < options_.io_threads; ++i) {
-    io_threads_.emplace_back([this] {
-      server_of_this_thread = this;
-      io_.run();
-    });
+    io_threads_.emplace_back([this] { run_io(); });
   }
   boost::asio::post(acceptor_.get_executor(), [self = shared_from_this()] { self->accept(); });
+}
+
+// Most likely there is no memory, for one turn. What a connection's turn throws ends that connection; what
+// arrives here is the acceptor's, or Asio's own, and may have cost the accept that was under way: another
+// chain of them begins, and what is left of the last one ends.
+void ServerCore::run_io() {
+  server_of_this_thread = this;
+  for (bool failed = false;;) {
+    try {
+      if (failed) {
+        std::this_thread::sleep_for(kAcceptPause);
+        boost::asio::post(acceptor_.get_executor(), [self = shared_from_this()] {
+          ++self->accept_chain_;
+          self->accept();
+        });
+        failed = false;
+      }
+      io_.run();
+      return;
+    } catch (...) {
+      log_exception("http.turn_failed", "a turn of the server");
+      failed = true;
+    }
+  }
 }
 
 void ServerCore::accept() {
   if (!acceptor_.is_open()) return;
   using Socket = boost::asio::ip::tcp::socket;
   acceptor_.async_accept(
-      boost::asio::any_io_executor(boost::asio::make_strand(io_)),
-      boost::asio::bind_executor(
-          acceptor_.get_executor(),
-          [self = shared_from_this()](const boost::system::error_code &error, Socket socket) {
-            if (!self->acceptor_.is_open()) return;
-            if (!error || error == boost::asio::error::connection_aborted) {
-              self->accept_paused_ = false;
-              if (!error) self->admit(std::move(socket));
-              self->accept();
-              return;
-            }
-            // Most likely out of file descriptors: the connection stays in the queue, and asking again at
-            // once would spin.
-            if (!std::exchange(self->accept_paused_, true)) {
-              self->log(LogLevel::warning, "http.accept_paused",
-                        "cannot take a new connection: " + error.message());
-            }
-            self->accept_timer_.expires_after(kAcceptPause);
-            self->accept_timer_.async_wait([self](const boost::system::error_code &) { self->accept(); });
-          }));
+      strands_[next_strand_++ % strands_.size()],
+      boost::asio::bind_executor(acceptor_.get_executor(),
+                                 [self = shared_from_this(), chain = accept_chain_](
+                                     const boost::system::error_code &error, Socket socket) {
+                                   self->on_accepted(chain, error, std::move(socket));
+                                 }));
+}
+
+void ServerCore::on_accepted(std::uint64_t chain, const boost::system::error_code &error,
+                             boost::asio::ip::tcp::socket socket) {
+  if (!acceptor_.is_open()) return;
+  if (!error || error == boost::asio::error::connection_aborted) {
+    accept_paused_ = false;
+    try {
+      if (!error) admit(std::move(socket));
+    } catch (...) {
+      log_exception("http.connection_failed", "taking a new connection");
+    }
+    if (chain == accept_chain_) accept();
+    return;
+  }
+  // Most likely out of file descriptors: the connection stays in the queue, and asking again at once would
+  // spin.
+  if (!std::exchange(accept_paused_, true)) {
+    log(LogLevel::warning, "http.accept_paused", "cannot take a new connection: " + error.message());
+  }
+  if (chain != accept_chain_) return;
+  accept_timer_.expires_after(kAcceptPause);
+  accept_timer_.async_wait([self = shared_from_this(), chain](const boost::system::error_code &) {
+    if (chain == self->accept_chain_) self->accept();
+  });
 }
 
 void ServerCore::admit(boost::asio::ip::tcp::socket socket) {
@@ -166,7 +209,12 @@ void ServerCore::admit(boost::asio::ip::tcp::socket socket) {
                                                     tls_ ? &*tls_ : nullptr, overloaded);
     connections_.insert(connection);
   }
-  connection->start();
+  try {
+    connection->start();
+  } catch (...) {
+    remove(connection);
+    throw;
+  }
 }
 
 bool ServerCore::stopping() const {
@@ -189,13 +237,17 @@ void ServerCore::run_callback(HandlerPool pool, std::function<void()> callback) 
   const auto guarded = [this, callback = std::move(callback)] {
     try {
       callback();
-    } catch (const std::exception &error) {
-      log(LogLevel::error, "http.callback_failed", error.what());
     } catch (...) {
-      log(LogLevel::error, "http.callback_failed", "an exception of an unknown type");
+      log_exception("http.callback_failed", "a callback");
     }
   };
-  if (!post(pool, guarded)) guarded();
+  bool posted = false;
+  try {
+    posted = post(pool, guarded);
+  } catch (const std::bad_alloc &) {
+    // Somebody may wait for it: late is worse than here.
+  }
+  if (!posted) guarded();
 }
 
 void ServerCore::remove(const std::shared_ptr<ServerConnection> &connection) {
@@ -205,12 +257,11 @@ void ServerCore::remove(const std::shared_ptr<ServerConnection> &connection) {
 }
 
 void ServerCore::log(LogLevel level, std::string_view id, std::string text) const {
-  if (!options_.log) return;
-  LogRecord record;
-  record.level = level;
-  record.id = id;
-  record.text = std::move(text);
-  options_.log(record);
+  system::write_log(options_.log, {level, id, std::move(text), {}});
+}
+
+void ServerCore::log_exception(std::string_view id, std::string_view what) const noexcept {
+  system::log_exception(options_.log, id, what);
 }
 
 void ServerCore::wait_for_connections(std::chrono::steady_clock::time_point until) {

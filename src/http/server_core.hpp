@@ -3,12 +3,15 @@
 // Owned by the server and by every open connection, so that the I/O context outlives the last socket.
 #pragma once
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -46,11 +49,16 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   void run_callback(HandlerPool pool, std::function<void()> callback);
   void remove(const std::shared_ptr<ServerConnection> &connection);
   void log(LogLevel level, std::string_view id, std::string text) const;
+  /// Within a catch, the last one of a thread.
+  void log_exception(std::string_view id, std::string_view what) const noexcept;
 
  private:
   void open_tls();
   void listen();
+  void run_io();
   void accept();
+  void on_accepted(std::uint64_t chain, const boost::system::error_code &error,
+                   boost::asio::ip::tcp::socket socket);
   void admit(boost::asio::ip::tcp::socket socket);
   void wait_for_connections(std::chrono::steady_clock::time_point until);
   void stop_connections(std::chrono::milliseconds patience);
@@ -60,9 +68,12 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   boost::asio::io_context io_;
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::optional<boost::asio::ssl::context> tls_;
-  boost::asio::ip::tcp::acceptor acceptor_;  // used on its own strand
-  boost::asio::steady_timer accept_timer_;   // used on the acceptor's strand
-  bool accept_paused_ = false;               // used on the acceptor's strand
+  std::vector<boost::asio::any_io_executor> strands_;  // of the connections
+  std::size_t next_strand_ = 0;                        // used on the acceptor's strand
+  boost::asio::ip::tcp::acceptor acceptor_;            // used on its own strand
+  boost::asio::steady_timer accept_timer_;             // used on the acceptor's strand
+  std::uint64_t accept_chain_ = 0;                     // used on the acceptor's strand
+  bool accept_paused_ = false;                         // used on the acceptor's strand
   boost::asio::ip::tcp::endpoint endpoint_;
   std::vector<std::thread> io_threads_;
 

@@ -11,7 +11,6 @@
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "journal/sqlite_errors.hpp"
 #include "journal/sqlite_schema.hpp"
@@ -20,6 +19,7 @@
 #include "system/files.hpp"
 #include "system/private_files.hpp"
 #include "system/random.hpp"
+#include "system/write_log.hpp"
 
 namespace parsyn::journal {
 namespace {
@@ -34,7 +34,7 @@ constexpr std::uint64_t kOpenWaitMsMax = 20;
 [[noreturn]] void refuse(ErrorCode code, const std::string &message) { throw Error(code, message); }
 
 void log(const SqliteJournalOptions &options, LogLevel level, std::string_view id, std::string text) {
-  if (options.log) options.log({level, id, std::move(text), {}});
+  system::write_log(options.log, {level, id, std::move(text), {}});
 }
 
 // ---- Before SQLite sees the file. None of this opens it: closing it again would drop this process's locks
@@ -81,17 +81,6 @@ void make_file(const fs::path &file) {
     remove();
     throw;
   }
-}
-
-/// What a crash in make_file() leaves. Under the journal's lock, so nobody is making one who could succeed.
-void sweep_unfinished(const fs::path &file) {
-  const std::string mark = file.filename().string() + std::string(system::kTemporaryMark);
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (fs::directory_iterator at(file.parent_path(), error), end; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(mark)) found.push_back(at->path());
-  }
-  for (const fs::path &path : found) fs::remove(path, error);
 }
 
 // ---- SQLite has opened the file, and has not yet read it.
@@ -275,7 +264,8 @@ void open_checked(const Connection &connection, const std::string &file,
   // Opens the -wal file, where nothing has yet.
   connection.ask("SELECT 1 FROM documents LIMIT 1");
   if (is_system_file) {
-    sweep_unfinished(file);
+    // Under the journal's lock, so nobody is making one who could succeed.
+    system::remove_unfinished(file);
     system::flush_folder(fs::path(file).parent_path());
   }
   connection.checkpoint_on_close(true);
@@ -295,7 +285,7 @@ std::string prepare_file(const SqliteJournalOptions &options) {
   // Absolute, so that a host that changes its working folder later still finds it.
   fs::path file = fs::absolute(options.file, error);
   if (!error) {
-    system::make_private_folders(file.parent_path());
+    system::make_folders(file.parent_path());
     const fs::file_status status = fs::status(file, error);
     if (fs::exists(status)) {
       if (fs::is_directory(status)) {

@@ -14,6 +14,7 @@
 #include "journal/sqlite_errors.hpp"
 #include "journal/steps.hpp"
 #include "parsyn/error.hpp"
+#include "system/write_log.hpp"
 
 namespace parsyn {
 namespace journal {
@@ -80,11 +81,12 @@ class SqliteJournal final : public Journal {
       ::sqlite3_db_config(connection_->get(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
       why_not = failure.text();
     }
-    if (!why_not.empty() && log_) {
-      log_({LogLevel::warning,
-            "journal.close",
-            "the journal " + file_ + " was closed as it was, its -wal file kept: " + why_not,
-            {}});
+    if (!why_not.empty()) {
+      system::write_log(log_,
+                        {LogLevel::warning,
+                         "journal.close",
+                         "the journal " + file_ + " was closed as it was, its -wal file kept: " + why_not,
+                         {}});
     }
   }
 

@@ -144,7 +144,7 @@ FileStore::FileStore(const fs::path &folder, system::FileSystem &files) : files_
   folder_ = fs::absolute(folder, error);
   if (error) throw Error(ErrorCode::io, "cannot find " + folder.string() + ": " + error.message());
   if (!folder_.has_filename()) folder_ = folder_.parent_path();
-  system::make_folders(folder_, files_);
+  system::make_folders(folder_, system::kPrivateFolder, files_);
   sweep_leftovers(files_, folder_);
 }
 
@@ -171,7 +171,7 @@ void FileStore::make_folders_locked(const fs::path &below_root) {
     // An empty one may be there because it could not be flushed, or never was: flushed again, it may still be
     // lost.
     files_.remove_folder(path);
-    if (!system::make_flushed_folder(path, files_) && !is_folder(path)) {
+    if (!system::make_flushed_folder(path, system::kPrivateFolder, files_) && !is_folder(path)) {
       throw Error(ErrorCode::conflict, path.string() + " is an object, so that no other can lie below it");
     }
     flushed_folders_.insert(relative);
@@ -200,7 +200,7 @@ std::unique_ptr<ObjectWriter> FileStore::create(std::string_view key) {
   check_not_folder_locked(name);
   try {
     make_folders_locked(fs::path(name).parent_path());
-    auto file = std::make_unique<system::AtomicFile>(path_of(name), 0644, files_);
+    auto file = std::make_unique<system::AtomicFile>(path_of(name), system::kPrivateFile, files_);
     return std::make_unique<FileObjectWriter>(*this, std::move(name), std::move(file));
   } catch (...) {
     prune_folders_locked(std::string(key));

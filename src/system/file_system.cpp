@@ -1,11 +1,11 @@
 #include "system/file_system.hpp"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -142,14 +142,26 @@ class PosixFileSystem final : public FileSystem {
       throw_file_error("cannot rename " + from.string() + " to", to, errno);
   }
 
+  bool rename_new(const fs::path &from, const fs::path &to) override {
+    int result = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
+    if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
+      // A file system without this flag.
+      if (::access(to.c_str(), F_OK) == 0) return false;
+      result = ::rename(from.c_str(), to.c_str());
+    }
+    if (result != 0 && errno != EEXIST && errno != ENOENT)
+      throw_file_error("cannot rename " + from.string() + " to", to, errno);
+    return result == 0;
+  }
+
   bool remove(const fs::path &path) override {
     if (::unlink(path.c_str()) == 0) return true;
     if (errno == ENOENT || errno == ENOTDIR) return false;
     throw_file_error("cannot remove", path, errno);
   }
 
-  bool make_folder(const fs::path &path) override {
-    if (::mkdir(path.c_str(), 0777) == 0) return true;
+  bool make_folder(const fs::path &path, unsigned mode) override {
+    if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) == 0) return true;
     const int error = errno;
     if (error == EEXIST) return false;
     // A read-only file system says so before it looks whether there is one.
@@ -170,7 +182,12 @@ class PosixFileSystem final : public FileSystem {
     const int flushed = ::fsync(descriptor);
     const int error = errno;
     ::close(descriptor);
-    if (flushed != 0) throw_flush_error("cannot flush the folder", path, error);
+    // EINVAL: there is no such operation here, as below an automounter's root.
+    if (flushed != 0 && error != EINVAL) throw_flush_error("cannot flush the folder", path, error);
+  }
+
+  bool may_open_folder(const fs::path &path) override {
+    return ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0 || errno != EACCES;
   }
 
   std::vector<FolderEntry> list(const fs::path &path) override {

@@ -31,6 +31,10 @@ enum class FileKind {
   other,
 };
 
+/// Permission bits of what holds weights, training data or tokens: for its owner alone.
+inline constexpr unsigned kPrivateFile = 0600;
+inline constexpr unsigned kPrivateFolder = 0700;
+
 /// What tells one state of a file from another without reading it.
 struct FileIdentity {
   std::uint64_t device = 0;
@@ -84,15 +88,20 @@ class FileSystem {
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path &path, unsigned mode) = 0;
   /// Replaces what lies at `to`, a regular file, at once.
   virtual void rename(const std::filesystem::path &from, const std::filesystem::path &to) = 0;
+  /// The same, where nothing lies at `to`. False, and nothing done: something does, or `from` is gone.
+  virtual bool rename_new(const std::filesystem::path &from, const std::filesystem::path &to) = 0;
   /// Of a file. False: there was none.
   virtual bool remove(const std::filesystem::path &path) = 0;
-  /// One folder in a folder that is there. False: something has that name already.
-  virtual bool make_folder(const std::filesystem::path &path) = 0;
+  /// One folder in a folder that is there. `mode`: its permission bits. False: something has that name
+  /// already.
+  virtual bool make_folder(const std::filesystem::path &path, unsigned mode) = 0;
   /// False: there is no such folder, or it is not empty.
   virtual bool remove_folder(const std::filesystem::path &path) = 0;
   /// fsync of the folder: that files and folders were created, renamed and removed in it survives a power
-  /// loss.
+  /// loss. Nothing, and no error, on a file system that cannot flush folders.
   virtual void flush_folder(const std::filesystem::path &path) = 0;
+  /// Whether this process is permitted to open the folder, as flush_folder and list do.
+  virtual bool may_open_folder(const std::filesystem::path &path) = 0;
   /// In no particular order; links are not followed.
   virtual std::vector<FolderEntry> list(const std::filesystem::path &path) = 0;
   /// Of what a link leads to. Nothing: it is not there.

@@ -1,11 +1,18 @@
 #include "system/files.hpp"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "parsyn/error.hpp"
 
 namespace parsyn::system {
+namespace {
+
+/// The folder of a bare file name.
+std::filesystem::path named(const std::filesystem::path &folder) { return folder.empty() ? "." : folder; }
+
+}  // namespace
 
 FileSource::FileSource(const std::filesystem::path &path, FileSystem &files)
     : path_(path), file_(files.open(path)) {}
@@ -50,14 +57,40 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   written_ += bytes.size();
 }
 
-void AtomicFile::commit() {
+void AtomicFile::finish() {
   file();
   const auto file = std::exchange(file_, nullptr);
   file->flush();
   file->close();
+}
+
+void AtomicFile::commit() {
+  finish();
   files_.rename(temporary_, path_);
   temporary_.clear();
   system::flush_folder(path_.parent_path(), files_);
+}
+
+bool AtomicFile::commit_new() {
+  finish();
+  if (!publish_file(temporary_, path_, files_)) return false;
+  temporary_.clear();
+  return true;
+}
+
+bool publish_file(const std::filesystem::path &from, const std::filesystem::path &to, FileSystem &files) {
+  if (!files.rename_new(from, to)) return false;
+  try {
+    system::flush_folder(to.parent_path(), files);
+  } catch (...) {
+    // Left there, it would be taken for a durable one the next time: a flush is never tried again.
+    try {
+      files.remove(to);
+    } catch (const Error &) {
+    }
+    throw;
+  }
+  return true;
 }
 
 std::string read_text_file(const std::filesystem::path &path, std::uint64_t bytes_max) {
@@ -77,10 +110,22 @@ void write_text_file(const std::filesystem::path &path, std::string_view text, u
   file.commit();
 }
 
-void make_folders(const std::filesystem::path &folder, FileSystem &files) {
+void remove_unfinished(const std::filesystem::path &file, FileSystem &files) {
+  const std::string mark = file.filename().string() + std::string(kTemporaryMark);
+  try {
+    for (const FolderEntry &entry : files.list(named(file.parent_path()))) {
+      if (entry.name.starts_with(mark)) files.remove(file.parent_path() / entry.name);
+    }
+  } catch (const Error &) {
+  }
+}
+
+void make_folders(const std::filesystem::path &folder, unsigned mode, FileSystem &files) {
   if (folder.empty()) return;
   // "a/b/" is "a/b", and lies in "a".
-  if (!folder.has_filename() && folder.has_relative_path()) return make_folders(folder.parent_path(), files);
+  if (!folder.has_filename() && folder.has_relative_path()) {
+    return make_folders(folder.parent_path(), mode, files);
+  }
   const auto is_there = [&] {
     const std::optional<FileStatus> status = files.status(folder);
     if (status && status->kind != FileKind::folder) {
@@ -90,21 +135,18 @@ void make_folders(const std::filesystem::path &folder, FileSystem &files) {
     return status.has_value();
   };
   if (is_there()) {
-    try {
-      // Whoever made it may have been killed before it was flushed.
-      flush_folder(folder.parent_path(), files);
-    } catch (const Error &) {
-      // Where a service's folders are made for it, the one above may not be its own to read.
-    }
+    // Whoever made it may have been killed before it was flushed. Where a service's folders are made for it,
+    // the one above may not be its own to read.
+    if (files.may_open_folder(named(folder.parent_path()))) flush_folder(folder.parent_path(), files);
     return;
   }
-  make_folders(folder.parent_path(), files);
+  make_folders(folder.parent_path(), mode, files);
   // Somebody else may have made it meanwhile; or something else.
-  if (!make_flushed_folder(folder, files)) is_there();
+  if (!make_flushed_folder(folder, mode, files)) is_there();
 }
 
-bool make_flushed_folder(const std::filesystem::path &folder, FileSystem &files) {
-  const bool made = files.make_folder(folder);
+bool make_flushed_folder(const std::filesystem::path &folder, unsigned mode, FileSystem &files) {
+  const bool made = files.make_folder(folder, mode);
   try {
     flush_folder(folder.parent_path(), files);
   } catch (...) {
@@ -119,7 +161,7 @@ bool make_flushed_folder(const std::filesystem::path &folder, FileSystem &files)
 }
 
 void flush_folder(const std::filesystem::path &folder, FileSystem &files) {
-  files.flush_folder(folder.empty() ? std::filesystem::path(".") : folder);
+  files.flush_folder(named(folder));
 }
 
 }  // namespace parsyn::system

@@ -30,7 +30,7 @@ class FileSource final : public ByteSource {
 class AtomicFile final : public ByteSink {
  public:
   /// `mode`: permission bits of the new file.
-  explicit AtomicFile(std::filesystem::path path, unsigned mode = 0644,
+  explicit AtomicFile(std::filesystem::path path, unsigned mode = kPrivateFile,
                       FileSystem &files = posix_file_system());
   ~AtomicFile() override;
   AtomicFile(const AtomicFile &) = delete;
@@ -39,12 +39,16 @@ class AtomicFile final : public ByteSink {
   /// Once, as the last call. When it returns, the file is durable under its name. After an error the name may
   /// have been given (renamed()) without being durable: write the file anew. A flush is never tried again.
   void commit();
+  /// As commit(), where nothing has the file's name. False: something has, and it stays as it is. After an
+  /// error nothing has it.
+  bool commit_new();
   /// Whether the file has its name, durable or not.
   bool renamed() const { return temporary_.empty(); }
   std::uint64_t bytes_written() const { return written_; }
 
  private:
   WritableFile &file() const;
+  void finish();
 
   FileSystem &files_;
   std::filesystem::path path_;
@@ -58,13 +62,23 @@ class AtomicFile final : public ByteSink {
 inline constexpr std::string_view kTemporaryMark = ".parsyn-tmp-";
 
 std::string read_text_file(const std::filesystem::path &path, std::uint64_t bytes_max);
-void write_text_file(const std::filesystem::path &path, std::string_view text, unsigned mode = 0644);
+void write_text_file(const std::filesystem::path &path, std::string_view text, unsigned mode = kPrivateFile);
+/// Gives a finished file its name and flushes its folder. False, and nothing done, where the name is taken or
+/// `from` is gone: somebody else was faster. Where the flush fails, the file is removed.
+bool publish_file(const std::filesystem::path &from, const std::filesystem::path &to,
+                  FileSystem &files = posix_file_system());
+/// Removes what a process that was killed while it wrote `file` has left. Only where nobody is writing it
+/// now. What cannot be removed stays: it is in nobody's way.
+void remove_unfinished(const std::filesystem::path &file, FileSystem &files = posix_file_system());
 /// Makes `folder` and those above it that are missing, and flushes each new one into the folder that it lies
-/// in.
-void make_folders(const std::filesystem::path &folder, FileSystem &files = posix_file_system());
+/// in; that of a folder that is there too, as far as this process may open it: whoever made it may have been
+/// killed before. `mode`: permission bits of the new ones.
+void make_folders(const std::filesystem::path &folder, unsigned mode = kPrivateFolder,
+                  FileSystem &files = posix_file_system());
 /// Makes one folder, in one that is there, and flushes that, also when the folder was there: whoever made it
 /// may have been killed before. False: something has that name already.
-bool make_flushed_folder(const std::filesystem::path &folder, FileSystem &files = posix_file_system());
+bool make_flushed_folder(const std::filesystem::path &folder, unsigned mode = kPrivateFolder,
+                         FileSystem &files = posix_file_system());
 /// Flushes the folder's own entry list, so that a rename in it survives a power loss.
 void flush_folder(const std::filesystem::path &folder, FileSystem &files = posix_file_system());
 

@@ -1,7 +1,6 @@
 #include "system/private_files.hpp"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -10,44 +9,15 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
-#include <system_error>
 
 #include "system/files.hpp"
 
 namespace parsyn::system {
 
-void make_private_folders(const std::filesystem::path &folder) {
-  std::error_code error;
-  if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
-  make_private_folders(folder.parent_path());
-  if (::mkdir(folder.c_str(), 0700) != 0) {
-    const int reason = errno;
-    // Made by somebody else meanwhile, or a file.
-    if (std::filesystem::is_directory(folder, error)) return;
-    throw_file_error("cannot make the folder", folder, reason == EEXIST ? ENOTDIR : reason);
-  }
-  flush_folder(folder.parent_path());
-}
-
 void make_private_file(const std::filesystem::path &path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kPrivateFile);
   if (descriptor < 0) throw_file_error("cannot create", path, errno);
   if (::close(descriptor) != 0) throw_file_error("cannot create", path, errno);
-}
-
-bool publish_file(const std::filesystem::path &from, const std::filesystem::path &to) {
-  int result = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE);
-  if (result != 0 && (errno == EINVAL || errno == ENOSYS)) {
-    // A file system without this flag.
-    if (::access(to.c_str(), F_OK) == 0) return false;
-    result = ::rename(from.c_str(), to.c_str());
-  }
-  if (result != 0) {
-    if (errno == EEXIST || errno == ENOENT) return false;
-    throw_file_error("cannot rename " + from.string() + " to", to, errno);
-  }
-  flush_folder(to.parent_path());
-  return true;
 }
 
 pid_t lock_holder(const std::filesystem::path &path) {

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <system_error>
 #include <thread>
 
+#include "parsyn/error.hpp"
 #include "system/files.hpp"
 #include "system/random.hpp"
 
@@ -53,7 +55,12 @@ class SystemRuntime final : public Runtime {
   std::string random_hex(std::size_t bytes) override { return system::random_hex(bytes); }
   std::uint64_t random_u64() override { return system::random_u64(); }
   std::unique_ptr<Thread> start(std::function<void()> body) override {
-    return std::make_unique<SystemThread>(std::move(body));
+    try {
+      return std::make_unique<SystemThread>(std::move(body));
+    } catch (const std::system_error &error) {
+      throw Error(ErrorCode::unavailable, std::string("cannot start a thread: ") + error.what() +
+                                              "; raise the limit of processes (ulimit -u), then try again");
+    }
   }
   std::unique_ptr<Signal> make_signal() override { return std::make_unique<SystemSignal>(); }
 };

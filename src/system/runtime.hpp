@@ -49,6 +49,7 @@ class Runtime {
   virtual std::string boot_id() const = 0;
   virtual std::string random_hex(std::size_t bytes) = 0;
   virtual std::uint64_t random_u64() = 0;
+  /// Throws Error(unavailable) when the system has no thread to give.
   virtual std::unique_ptr<Thread> start(std::function<void()> body) = 0;
   virtual std::unique_ptr<Signal> make_signal() = 0;
 

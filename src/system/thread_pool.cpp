@@ -3,15 +3,26 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
+#include <utility>
+
+#include "system/log_exception.hpp"
 
 namespace parsyn::system {
 
-ThreadPool::ThreadPool(unsigned threads, Runtime &runtime)
-    : runtime_(runtime), changed_(runtime.make_signal()) {
-  for (unsigned i = 0; i < threads; ++i) threads_.push_back(runtime_.start([this] { loop(); }));
+ThreadPool::ThreadPool(unsigned threads, Runtime &runtime, LogSink log)
+    : runtime_(runtime), log_(std::move(log)), changed_(runtime.make_signal()) {
+  try {
+    for (unsigned i = 0; i < threads; ++i) threads_.push_back(runtime_.start([this] { loop(); }));
+  } catch (...) {
+    end();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end(); }
+
+void ThreadPool::end() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -38,7 +49,11 @@ void ThreadPool::loop() {
       work = std::move(queue_.front());
       queue_.pop_front();
     }
-    work();
+    try {
+      work();
+    } catch (...) {
+      log_exception(log_, "pool.work_failed", "work of the thread pool");
+    }
   }
 }
 
@@ -88,7 +103,11 @@ void PoolExecutor::run(std::size_t count, const std::function<void(std::size_t)>
   const auto run = std::make_shared<Run>(count, pool_.runtime());
   run->piece = &piece;
   const std::size_t helpers = std::min<std::size_t>(pool_.size(), count - 1);
-  for (std::size_t i = 0; i < helpers; ++i) pool_.post([run] { run->work(); });
+  try {
+    for (std::size_t i = 0; i < helpers; ++i) pool_.post([run] { run->work(); });
+  } catch (const std::bad_alloc &) {
+    // With fewer helpers, then. Left now, `piece` would be gone under those that have begun.
+  }
   run->work();
   std::unique_lock lock(run->mutex);
   run->done->wait(lock, [&] { return run->ended == count; });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "parsyn/aggregator.hpp"
+#include "parsyn/log.hpp"
 #include "system/runtime.hpp"
 
 namespace parsyn::system {
@@ -15,20 +16,24 @@ namespace parsyn::system {
 /// Thread-safe. Destruction runs what is queued, then joins.
 class ThreadPool {
  public:
-  explicit ThreadPool(unsigned threads, Runtime &runtime = system_runtime());
+  /// `log` is told of work that threw.
+  explicit ThreadPool(unsigned threads, Runtime &runtime = system_runtime(), LogSink log = {});
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  /// `work` must not throw.
+  /// `work` should not throw: there is nobody whom it would tell. If it does, the log says so, and the thread
+  /// goes on.
   void post(std::function<void()> work);
   Runtime &runtime() const { return runtime_; }
   unsigned size() const { return static_cast<unsigned>(threads_.size()); }
 
  private:
   void loop();
+  void end();
 
   Runtime &runtime_;
+  const LogSink log_;
   std::mutex mutex_;
   std::unique_ptr<Signal> changed_;
   std::deque<std::function<void()>> queue_;  // guarded by mutex_

@@ -33,6 +33,10 @@ std::string hex(std::span<const std::byte> bytes) {
   return text;
 }
 
+bool is_hex(std::string_view text, std::size_t bytes) {
+  return text.size() == 2 * bytes && text.find_first_not_of(kHexDigits) == std::string_view::npos;
+}
+
 std::string percent_encode(std::string_view text, std::string_view keep) {
   std::string encoded;
   for (const char c : text) {

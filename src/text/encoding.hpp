@@ -13,6 +13,8 @@
 namespace parsyn::text {
 
 std::string hex(std::span<const std::byte> bytes);
+/// Whether `text` is what hex() makes of so many bytes: lower-case digits, two for each.
+bool is_hex(std::string_view text, std::size_t bytes);
 /// Everything but RFC 3986's unreserved characters becomes %XX; `keep` names further characters to leave
 /// alone.
 std::string percent_encode(std::string_view text, std::string_view keep = {});

@@ -4,8 +4,10 @@
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <list>
@@ -159,8 +161,19 @@ class ComputeScope::WarningLog : public c10::WarningHandler {
   warning_handlers::WarningHandlerGuard guard_;
 };
 
+void check_not_forked() {
+  static std::atomic<pid_t> computes{0};  // the first process that came here, and with it what it has set up
+  const pid_t self = ::getpid();
+  pid_t first = 0;
+  if (computes.compare_exchange_strong(first, self) || first == self) return;
+  throw Error(ErrorCode::unsupported,
+              "This process is a fork of one that has computed with libtorch, and does not have its threads. "
+              "Fork before the first training, or start a new program.");
+}
+
 ComputeScope::ComputeScope(ComputeSettings settings, const CancelQuery &cancelled)
     : warnings_(std::make_unique<WarningLog>(std::move(settings.log))) {
+  check_not_forked();
   turnstile().enter(std::max(settings.threads, 1), settings.device.is_cuda(), cancelled);
 }
 

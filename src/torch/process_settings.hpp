@@ -6,6 +6,9 @@
 // number for all threads. A model that draws random numbers (dropout) has libtorch's generators to itself,
 // seeded, and their state is put back.
 //
+// A child of fork() has none of the threads of the maths library, which would be waited for without end:
+// where the parent has computed, computing in the child is refused.
+//
 // Thread-safety: scopes are made and destroyed on one thread; any number of threads may do so at once.
 #pragma once
 
@@ -33,8 +36,12 @@ struct ComputeSettings {
                 ///< stream.
 };
 
+/// Throws Error(unsupported) in a child of fork() whose parent has computed.
+void check_not_forked();
+
 class ComputeScope {
  public:
+  /// Throws as check_not_forked(), too.
   explicit ComputeScope(ComputeSettings settings, const CancelQuery &cancelled = {});
   ~ComputeScope();
   ComputeScope(const ComputeScope &) = delete;

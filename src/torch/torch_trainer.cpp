@@ -116,20 +116,24 @@ std::uint64_t TorchTrainer::random_seed(std::uint32_t round) const {
   return core::derive_seed({job_.seed, kTorchStream, job_.worker_id, round});
 }
 
-Evaluation TorchTrainer::evaluate(const StateDict &weights) {
+Evaluation TorchTrainer::evaluate(const StateDict &weights, const TrainMonitor &monitor) {
   if (!validation_)
     throw Error(ErrorCode::invalid_argument,
                 "There are no validation examples, so nothing can be evaluated.");
   return with_clear_errors(ErrorCode::invalid_argument, kEvaluationTask, [&] {
-    const ComputeScope compute(compute_settings());
+    const CancelQuery cancelled = [&monitor] { return monitor.cancelled(); };
+    const ComputeScope compute(compute_settings(), cancelled);
     std::optional<RandomScope> random;
-    if (model_->draws_random_numbers()) random.emplace(random_seed(0), device_);
+    if (model_->draws_random_numbers()) random.emplace(random_seed(0), device_, cancelled);
     const c10::NoGradGuard no_grad;
     model_->load(weights);
     model_->set_training(false);
     double loss = 0;
     std::uint64_t right = 0;
     for (std::uint64_t first = 0; first < validation_->count(); first += kEvaluationChunk) {
+      if (monitor.cancelled())
+        throw Error(ErrorCode::cancelled, "The evaluation was cancelled after " + std::to_string(first) +
+                                              " of " + std::to_string(validation_->count()) + " examples.");
       const Batch batch = validation_->slice(first, std::min(kEvaluationChunk, validation_->count() - first));
       const at::Tensor output = model_->forward(batch.input);
       loss += loss_.sum(output, batch.target);

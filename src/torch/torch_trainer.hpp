@@ -29,7 +29,7 @@ class TorchTrainer : public Trainer {
   /// round. Throws Error: invalid_argument.
   explicit TorchTrainer(TrainerParts parts);
 
-  Evaluation evaluate(const StateDict &weights) override;
+  Evaluation evaluate(const StateDict &weights, const TrainMonitor &monitor) override;
   StateDict train(const StateDict &global, const RoundTask &task, TrainMonitor &monitor) override;
 
  private:

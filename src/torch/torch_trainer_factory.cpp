@@ -6,6 +6,7 @@
 #include "parsyn/torch.hpp"
 #include "torch/device.hpp"
 #include "torch/errors.hpp"
+#include "torch/process_settings.hpp"
 #include "torch/torch_trainer.hpp"
 
 namespace parsyn {
@@ -32,6 +33,7 @@ class TorchTrainerFactory : public TrainerFactory {
     if (job.config.use_peft)
       throw Error(ErrorCode::unsupported, "config.use_peft needs a model with adapters; a model of kind '" +
                                               job.model.kind + "' has none. Set use_peft to false.");
+    torch::check_not_forked();
     auto model = make_model(job);
     if (device_.is_cpu() && job.config.mixed_precision == MixedPrecision::bf16)
       std::call_once(bf16_measured_, [&] { log_bf16_speed(static_cast<int>(job.config.threads)); });

@@ -4,6 +4,7 @@
 #include "http/http_server.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/http.hpp"
+#include "system/owning_process.hpp"
 #include "transport/event_streams.hpp"
 #include "transport/loopback.hpp"
 #include "transport/partial_uploads.hpp"
@@ -46,10 +47,12 @@ class CoordinatorServer::Impl {
   Impl(Coordinator &coordinator, const ServeOptions &options)
       : signer_(std::make_shared<const transport::UrlSigner>(options.url_lifetime)),
         uploads_(coordinator.worker_service()),
-        streams_(coordinator),
+        streams_(coordinator, options.log),
         server_(server_options(options), routes(coordinator, options)) {}
 
   ~Impl() { stop(); }
+
+  const system::OwningProcess process;
 
   void stop() {
     streams_.stop();
@@ -78,9 +81,14 @@ class CoordinatorServer::Impl {
 
 CoordinatorServer::CoordinatorServer(Coordinator &coordinator, const ServeOptions &options)
     : impl_(std::make_unique<Impl>(coordinator, options)) {}
-CoordinatorServer::~CoordinatorServer() = default;
+CoordinatorServer::~CoordinatorServer() {
+  // In a child of a fork() there is nothing to join, and locks may be held for ever.
+  if (!impl_->process.is_this()) static_cast<void>(impl_.release());
+}
 std::string CoordinatorServer::url() const { return impl_->server().url(); }
 std::uint16_t CoordinatorServer::port() const { return impl_->server().port(); }
-void CoordinatorServer::stop() { impl_->stop(); }
+void CoordinatorServer::stop() {
+  if (impl_->process.is_this()) impl_->stop();
+}
 
 }  // namespace parsyn

@@ -1,4 +1,6 @@
 // The worker's side over HTTP(S): dials out only.
+#include <algorithm>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -34,6 +36,21 @@ http::HttpClientOptions goodbye_options(const HttpTransportOptions &options) {
 constexpr char kContentSha256[] = "X-Content-SHA256";
 
 bool is_success(int status) { return status >= 200 && status < 300; }
+
+/// How long the answer asks for. A date instead of seconds is not read: it takes two clocks that agree.
+std::chrono::milliseconds retry_after_of(const http::HttpClientResponse &answer) {
+  constexpr std::chrono::seconds kMost = std::chrono::floor<std::chrono::seconds>(limits::kRetryAfterMax);
+  const auto header = answer.headers.find("Retry-After");
+  const auto asked = header == answer.headers.end() ? std::nullopt : text::parse_u64(header->second);
+  return std::chrono::seconds(std::min<std::uint64_t>(asked.value_or(0), kMost.count()));
+}
+
+/// What an answer without success says.
+Error error_of(const http::HttpClientResponse &answer) {
+  Error error = wire::error_from_problem(answer.status, answer.body);
+  error.set_retry_after(retry_after_of(answer));
+  return error;
+}
 
 class HttpTransport final : public Transport {
  public:
@@ -88,6 +105,7 @@ class HttpTransport final : public Transport {
         http::HttpClientRequest request;
         request.url = absolute(url);
         request.output_file = part;
+        request.output_mode = system::kPrivateFile;
         request.output_offset = there;
         request.output_bytes_max = object.bytes;
         if (there > 0) request.headers["Range"] = "bytes=" + std::to_string(there) + "-";
@@ -242,7 +260,7 @@ class HttpTransport final : public Transport {
   }
 
   static std::string expect_success(http::HttpClientResponse response) {
-    if (!is_success(response.status)) throw wire::error_from_problem(response.status, response.body);
+    if (!is_success(response.status)) throw error_of(response);
     return std::move(response.body);
   }
 
@@ -255,16 +273,18 @@ class HttpTransport final : public Transport {
     return expect_success(client_->perform(request));
   }
 
-  /// A URL lives shorter than the work between its making and its use may take: an expired one is renewed,
-  /// once.
+  /// A URL lives shorter than the work between its making and its use may take, and not longer than the
+  /// coordinator's process: one that is over is renewed, once.
   template <typename Perform>
   http::HttpClientResponse with_fresh_url(const wire::UrlRequest &renewal, const std::string &url,
                                           const Perform &perform) {
     const auto failure_of = [](const http::HttpClientResponse &response) {
-      const Error error = wire::error_from_problem(response.status, response.body);
+      Error error = error_of(response);
       if (error.code() != ErrorCode::io) return error;
       // The coordinator's disk, not this worker's: the task has not failed, the object can be sent anew.
-      return Error(ErrorCode::unavailable, error.message(), error.faults());
+      Error passes(ErrorCode::unavailable, error.message(), error.faults());
+      passes.set_retry_after(error.retry_after());
+      return passes;
     };
     http::HttpClientResponse response = perform(url);
     if (is_success(response.status)) return response;

@@ -21,6 +21,7 @@ constexpr char kDatasets[] = "/api/v1/datasets";
 constexpr char kModels[] = "/api/v1/models";
 
 using Answer = std::function<HttpResponse(const HttpRequest &)>;
+using LongAnswer = std::function<HttpResponse(const HttpRequest &, const CancelQuery &cancelled)>;
 
 [[noreturn]] void refuse_query(const std::string &name, const std::string &message) {
   throw Error(ErrorCode::invalid_argument, "the query parameter " + name + " " + message,
@@ -66,16 +67,27 @@ void expect_query(const HttpRequest &request, std::initializer_list<std::string_
   }
 }
 
+std::uint64_t limit_in(const HttpRequest &request, std::uint64_t absent) {
+  const std::uint64_t limit = number_in(request, "limit", absent, limits::kPageSizeMax);
+  if (limit == 0) refuse_query("limit", "must be at least 1");
+  return limit;
+}
+
 struct Page {
   std::uint64_t after;
   std::uint64_t limit;
 };
 Page page_in(const HttpRequest &request) {
   expect_query(request, {"after", "limit"});
-  const Page page{number_in(request, "after", 0, UINT64_MAX),
-                  number_in(request, "limit", limits::kPageSizeDefault, limits::kPageSizeMax)};
-  if (page.limit == 0) refuse_query("limit", "must be at least 1");
-  return page;
+  return {number_in(request, "after", 0, UINT64_MAX), limit_in(request, limits::kPageSizeDefault)};
+}
+
+LossPlace loss_place_in(const HttpRequest &request) {
+  const auto found = request.query.find("after");
+  if (found == request.query.end()) return {};
+  const auto place = wire::parse_loss_place(found->second);
+  if (!place) refuse_query("after", "must be the next of a page");
+  return *place;
 }
 
 /// A page of items that are there in id order.
@@ -129,11 +141,8 @@ class OperatorRoutes {
       };
       // All faults in one answer: those of the text, and of what could be read, those against the registry.
       if (!parsed.faults.empty()) {
-        for (Fault &fault : coordinator.check(parsed.value)) {
-          const bool about_registry = fault.code == "unknown_id" || fault.code == "wrong_kind" ||
-                                      fault.code == "does_not_fit" || fault.code == "unsupported" ||
-                                      fault.code == "too_few_examples";
-          if (about_registry && !seen(fault)) parsed.faults.push_back(std::move(fault));
+        for (Fault &fault : coordinator.check_registry(parsed.value, parsed.unread)) {
+          if (!seen(fault)) parsed.faults.push_back(std::move(fault));
         }
       }
       const JobStatus job = coordinator.submit(wire::value_or_throw(std::move(parsed), "training job"),
@@ -154,11 +163,17 @@ class OperatorRoutes {
       return json_response(200, wire::job_json(coordinator.cancel_job(id_in(request))));
     });
     add("GET", one + "/losses", [&coordinator](const HttpRequest &request) {
-      expect_query(request, {"round"});
+      expect_query(request, {"round", "after", "limit"});
       std::optional<std::uint32_t> round;
       if (request.query.contains("round"))
         round = static_cast<std::uint32_t>(number_in(request, "round", 0, limits::kRoundsMax));
-      return json_response(200, wire::losses_json(coordinator.losses(id_in(request), round)));
+      const Id id = id_in(request);
+      const auto series = coordinator.losses_after(id, loss_place_in(request),
+                                                   limit_in(request, limits::kPageSizeMax), round);
+      std::optional<LossPlace> next;
+      if (!series.empty()) next = {series.back().round, series.back().worker_id};
+      if (next && coordinator.losses_after(id, *next, 1, round).empty()) next.reset();
+      return json_response(200, wire::losses_json(series, next));
     });
     add("GET", one + "/model",
         [&coordinator](const HttpRequest &request) { return model_file(coordinator, request); });
@@ -203,8 +218,8 @@ class OperatorRoutes {
     const std::string worker = std::string(kWorkers) + "/{id}";
     add("POST", kWorkers, [&coordinator](const HttpRequest &request) {
       expect_json(request);
-      const WorkerCredentials credentials =
-          coordinator.add_worker(wire::value_or_throw(wire::parse_worker_spec(request.body), "worker"));
+      const WorkerCredentials credentials = coordinator.add_worker(
+          wire::value_or_throw(wire::parse_worker_spec(request.body), "worker"), idempotency_key_in(request));
       return created(kWorkers, credentials.worker.id, wire::credentials_json(credentials));
     });
     add("GET", kWorkers, [&coordinator](const HttpRequest &request) {
@@ -219,10 +234,11 @@ class OperatorRoutes {
       response.status = 204;
       return response;
     });
-    add("POST", kDatasets, [&coordinator](const HttpRequest &request) {
+    add_long("POST", kDatasets, [&coordinator](const HttpRequest &request, const CancelQuery &cancelled) {
       expect_json(request);
-      const DatasetInfo dataset =
-          coordinator.add_dataset(wire::value_or_throw(wire::parse_dataset_spec(request.body), "dataset"));
+      DatasetSpec spec = wire::value_or_throw(wire::parse_dataset_spec(request.body), "dataset");
+      spec.cancelled = cancelled;
+      const DatasetInfo dataset = coordinator.add_dataset(spec, idempotency_key_in(request));
       return created(kDatasets, dataset.id, wire::dataset_json(dataset));
     });
     add("GET", kDatasets, [&coordinator](const HttpRequest &request) {
@@ -231,10 +247,11 @@ class OperatorRoutes {
     add("GET", std::string(kDatasets) + "/{id}", [&coordinator](const HttpRequest &request) {
       return json_response(200, wire::dataset_json(coordinator.dataset(id_in(request))));
     });
-    add("POST", kModels, [&coordinator](const HttpRequest &request) {
+    add_long("POST", kModels, [&coordinator](const HttpRequest &request, const CancelQuery &cancelled) {
       expect_json(request);
-      const ModelInfo model =
-          coordinator.add_model(wire::value_or_throw(wire::parse_model_spec(request.body), "model"));
+      ModelSpec spec = wire::value_or_throw(wire::parse_model_spec(request.body), "model");
+      spec.cancelled = cancelled;
+      const ModelInfo model = coordinator.add_model(spec, idempotency_key_in(request));
       return created(kModels, model.id, wire::model_json(model));
     });
     add("GET", kModels, [&coordinator](const HttpRequest &request) {
@@ -256,9 +273,20 @@ class OperatorRoutes {
   }
 
   void add(std::string method, std::string pattern, Answer answer) {
-    routes_.push_back({std::move(method), std::move(pattern), accept(),
-                       [answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>,
-                                                    Responder respond) { respond.send(answer(request)); }});
+    add_long(std::move(method), std::move(pattern),
+             [answer = std::move(answer)](const HttpRequest &request, const CancelQuery &) {
+               return answer(request);
+             });
+  }
+
+  /// One that may take minutes, and ends when nobody waits for its answer: the client has gone, or the server
+  /// stops.
+  void add_long(std::string method, std::string pattern, LongAnswer answer) {
+    routes_.push_back(
+        {std::move(method), std::move(pattern), accept(),
+         [answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>, Responder respond) {
+           respond.send(answer(request, [respond] { return respond.is_gone(); }));
+         }});
   }
 
   Coordinator &coordinator_;

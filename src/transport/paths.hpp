@@ -1,4 +1,4 @@
-// The URL paths of the worker protocol, for both sides of it.
+// Names that both sides of HTTP use: the worker protocol's URL paths, and headers.
 #pragma once
 
 namespace parsyn::transport {
@@ -13,7 +13,11 @@ inline constexpr char kObjectsPath[] = "/api/v1/objects/";
 /// The header that says how many bytes of an upload are there.
 inline constexpr char kUploadOffset[] = "Upload-Offset";
 
-/// The fault code of a signed URL that must be asked for again.
+/// The header of an event stream that says what its job's newest event was when it began.
+inline constexpr char kLastEvent[] = "Last-Event-ID";
+
+/// The fault code of a signed URL that must be asked for again: its time is over, or it was signed before the
+/// coordinator was started again.
 inline constexpr char kUrlExpired[] = "url_expired";
 
 }  // namespace parsyn::transport

@@ -41,7 +41,11 @@ Id UrlSigner::verify(std::string_view method, std::string_view key,
   if (!id || !end ||
       !system::equal_in_constant_time(signature(method, key, worker, expires),
                                       value_of(query, "signature"))) {
-    throw Error(ErrorCode::forbidden, "the signature of this URL does not fit its method, object or worker");
+    throw Error(
+        ErrorCode::forbidden,
+        "the signature of this URL does not fit its method, object or worker, or is of the time before "
+        "the coordinator was started again: ask for a fresh one",
+        {{"signature", kUrlExpired, "does not fit"}});
   }
   if (*end < static_cast<std::uint64_t>(runtime_.wall_ms())) {
     throw Error(ErrorCode::forbidden, "this URL has expired: ask for a fresh one",

@@ -86,6 +86,9 @@ std::vector<Route> worker_routes(WorkerService &service, std::shared_ptr<const U
   routes.add(
       "POST", kUrlPath, [&service, signer](Id worker, const HttpRequest &request, const Responder &respond) {
         const wire::UrlRequest wanted = wire::decode_url_request(request.body);
+        // A sign of life like any other, and refused like one: what a worker may do, a process whose place
+        // was taken may not.
+        service.heartbeat(worker, {.lease = wanted.lease, .progress = {}});
         const bool allowed =
             wanted.write ? service.may_write(worker, wanted.key) > 0 : service.may_read(worker, wanted.key);
         if (!allowed)

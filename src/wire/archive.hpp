@@ -1,17 +1,20 @@
 // Internal to this layer: values as JSON, both ways, from one list of their fields.
 //
-//   template <typename Archive> void fields(Archive &archive, Evaluation &value) {
+//   void fields(auto &archive, Is<Evaluation> auto &value) {
 //     archive("loss", value.loss);
 //   }
+//   template <> inline constexpr JobState kLast<JobState> = JobState::cancelled;
 //
-// For documents that parsyn writes and reads itself: reading takes what it wrote, and throws
-// Error(corrupt_data) with the field for anything else. A field that is absent keeps its default, so that a
-// newer version may add one.
+// Writing gives `fields` a const value. For documents that parsyn writes and reads itself: reading takes what
+// it wrote, and throws Error(corrupt_data) with the field for anything else. A field that is absent keeps its
+// default, so that a newer version may add one.
 //
 // Thread-safety: one user.
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -28,6 +31,14 @@ namespace parsyn::wire {
 
 class FieldWriter;
 class FieldReader;
+
+/// An `Of`, const or not.
+template <typename T, typename Of>
+concept Is = std::same_as<std::remove_const_t<T>, Of>;
+
+/// Of each enumeration that a document holds: its last value, so that no number beyond it becomes one.
+template <typename Enumeration>
+inline constexpr std::nullptr_t kLast = nullptr;
 
 template <typename T>
 OrderedJson to_value(const T &value);
@@ -112,7 +123,7 @@ OrderedJson to_value(const T &value) {
     return value;
   } else {
     FieldWriter writer;
-    fields(writer, const_cast<T &>(value));  // one list of fields serves both ways; writing changes nothing
+    fields(writer, value);
     return writer.take();
   }
 }
@@ -143,8 +154,11 @@ void from_value(const nlohmann::json &json, T &value) {
     from_value(json, count);
     value = T(count);
   } else if constexpr (std::is_enum_v<T>) {
+    static_assert(std::is_same_v<decltype(kLast<T>), const T>, "kLast of this enumeration is missing");
     std::int64_t number = 0;
     from_value(json, number);
+    if (number < 0 || number > static_cast<std::int64_t>(kLast<T>))
+      archive_detail::refuse("is no value that this parsyn knows");
     value = static_cast<T>(number);
   } else if constexpr (std::is_same_v<T, bool>) {
     if (!json.is_boolean()) archive_detail::refuse("is not true or false");

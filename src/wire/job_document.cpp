@@ -118,11 +118,13 @@ OrderedJson job_config_value(const JobConfig &config) {
 Parsed<JobConfig> parse_job(std::string_view text) {
   Parsed<JobConfig> parsed;
   FaultList faults;
-  if (const auto document = read_json(text, faults)) {
+  const auto document = read_json(text, faults);
+  if (document) {
     ObjectReader reader(*document, "", faults, UnknownFields::refused);
     read_job(reader, parsed.value);
-    if (document->is_object()) add_findings(parsed.value, faults);
   }
+  parsed.unread = faults.fields();
+  if (document && document->is_object()) add_findings(parsed.value, faults);
   parsed.faults = faults.take();
   return parsed;
 }

@@ -16,10 +16,28 @@ struct StoredField {
   std::optional<std::string> text;
 };
 
-std::vector<StoredField> stored_fields(const std::vector<std::pair<std::string, EventValue>> &values) {
-  std::vector<StoredField> stored;
-  for (const auto &[name, value] : values) {
-    StoredField &field = stored.emplace_back();
+/// An Event with values that have a kind.
+struct StoredEvent {
+  std::uint64_t sequence = 0;
+  Id job_id = 0;
+  std::int64_t time_ms = 0;
+  std::string type;
+  std::string text;
+  std::vector<StoredField> fields;
+};
+
+/// A LossSeries in two columns.
+struct StoredLosses {
+  Id worker_id = 0;
+  std::uint32_t round = 0;
+  std::vector<std::uint64_t> steps;
+  std::vector<double> losses;
+};
+
+StoredEvent stored(const Event &event) {
+  StoredEvent stored{event.sequence, event.job_id, event.time_ms, event.type, event.text, {}};
+  for (const auto &[name, value] : event.fields) {
+    StoredField &field = stored.fields.emplace_back();
     field.name = name;
     if (const auto *whole = std::get_if<std::int64_t>(&value)) field.whole = *whole;
     if (const auto *number = std::get_if<double>(&value)) field.number = *number;
@@ -28,41 +46,79 @@ std::vector<StoredField> stored_fields(const std::vector<std::pair<std::string, 
   return stored;
 }
 
-std::vector<std::pair<std::string, EventValue>> event_fields(const std::vector<StoredField> &stored) {
-  std::vector<std::pair<std::string, EventValue>> values;
-  for (const StoredField &field : stored) {
+Event restored(StoredEvent stored) {
+  Event event{stored.sequence,        stored.job_id,          stored.time_ms,
+              std::move(stored.type), std::move(stored.text), {}};
+  for (StoredField &field : stored.fields) {
     if (field.whole) {
-      values.emplace_back(field.name, *field.whole);
+      event.fields.emplace_back(std::move(field.name), *field.whole);
     } else if (field.number) {
-      values.emplace_back(field.name, *field.number);
+      event.fields.emplace_back(std::move(field.name), *field.number);
     } else {
-      values.emplace_back(field.name, field.text.value_or(std::string()));
+      event.fields.emplace_back(std::move(field.name), std::move(field.text).value_or(std::string()));
     }
   }
-  return values;
+  return event;
+}
+
+StoredLosses stored(const LossSeries &series) {
+  StoredLosses stored{series.worker_id, series.round, {}, {}};
+  for (const auto &[step, loss] : series.losses) {
+    stored.steps.push_back(step);
+    stored.losses.push_back(loss);
+  }
+  return stored;
+}
+
+LossSeries restored(const StoredLosses &stored) {
+  if (stored.steps.size() != stored.losses.size()) {
+    throw Error(ErrorCode::corrupt_data, "the journal's document of LossSeries: it has " +
+                                             std::to_string(stored.losses.size()) + " losses for " +
+                                             std::to_string(stored.steps.size()) + " steps");
+  }
+  LossSeries series{stored.worker_id, stored.round, {}};
+  for (std::size_t i = 0; i < stored.steps.size(); ++i)
+    series.losses.emplace_back(stored.steps[i], stored.losses[i]);
+  return series;
 }
 
 }  // namespace
 
+template <>
+inline constexpr Optimizer kLast<Optimizer> = Optimizer::adamw;
+template <>
+inline constexpr LearningRateSchedule kLast<LearningRateSchedule> = LearningRateSchedule::cosine;
+template <>
+inline constexpr MixedPrecision kLast<MixedPrecision> = MixedPrecision::bf16;
+template <>
+inline constexpr SelectionMode kLast<SelectionMode> = SelectionMode::mixed;
+template <>
+inline constexpr Dtype kLast<Dtype> = Dtype::c64;
+template <>
+inline constexpr WorkerKind kLast<WorkerKind> = WorkerKind::parsyn;
+template <>
+inline constexpr JobState kLast<JobState> = JobState::cancelled;
+template <>
+inline constexpr ParticipantState kLast<ParticipantState> = ParticipantState::lost;
+template <>
+inline constexpr Round::State kLast<Round::State> = Round::State::failed;
+
 // One list of fields for each value, for writing and reading. In parsyn::wire, not above, so that the archive
 // finds them by its own namespace.
 
-template <typename Archive>
-void fields(Archive &archive, StoredField &value) {
+void fields(auto &archive, Is<StoredField> auto &value) {
   archive("name", value.name);
   archive("whole", value.whole);
   archive("number", value.number);
   archive("text", value.text);
 }
 
-template <typename Archive>
-void fields(Archive &archive, EarlyStopping &value) {
+void fields(auto &archive, Is<EarlyStopping> auto &value) {
   archive("patience", value.patience);
   archive("min_delta", value.min_delta);
 }
 
-template <typename Archive>
-void fields(Archive &archive, TrainingConfig &value) {
+void fields(auto &archive, Is<TrainingConfig> auto &value) {
   archive("epochs", value.epochs);
   archive("batch_size", value.batch_size);
   archive("learning_rate", value.learning_rate);
@@ -80,15 +136,13 @@ void fields(Archive &archive, TrainingConfig &value) {
   archive("early_stopping", value.early_stopping);
 }
 
-template <typename Archive>
-void fields(Archive &archive, PartitioningConfig &value) {
+void fields(auto &archive, Is<PartitioningConfig> auto &value) {
   archive("kind", value.kind);
   archive("alpha", value.alpha);
   archive("shards_per_worker", value.shards_per_worker);
 }
 
-template <typename Archive>
-void fields(Archive &archive, DistributedConfig &value) {
+void fields(auto &archive, Is<DistributedConfig> auto &value) {
   archive("enabled", value.enabled);
   archive("strategy", value.strategy);
   archive("num_rounds", value.num_rounds);
@@ -100,15 +154,13 @@ void fields(Archive &archive, DistributedConfig &value) {
   archive("partitioning", value.partitioning);
 }
 
-template <typename Archive>
-void fields(Archive &archive, WorkerSelection &value) {
+void fields(auto &archive, Is<WorkerSelection> auto &value) {
   archive("mode", value.mode);
   archive("worker_ids", value.worker_ids);
   archive("parsyn_worker_ids", value.parsyn_worker_ids);
 }
 
-template <typename Archive>
-void fields(Archive &archive, JobConfig &value) {
+void fields(auto &archive, Is<JobConfig> auto &value) {
   archive("name", value.name);
   archive("dataset_id", value.dataset_id);
   archive("model_id", value.model_id);
@@ -118,8 +170,7 @@ void fields(Archive &archive, JobConfig &value) {
   archive("seed", value.seed);
 }
 
-template <typename Archive>
-void fields(Archive &archive, ModelDescription &value) {
+void fields(auto &archive, Is<ModelDescription> auto &value) {
   archive("kind", value.kind);
   archive("sizes", value.sizes);
   archive("activation", value.activation);
@@ -128,8 +179,7 @@ void fields(Archive &archive, ModelDescription &value) {
   archive("module_sha256", value.module_sha256);
 }
 
-template <typename Archive>
-void fields(Archive &archive, ModelInfo &value) {
+void fields(auto &archive, Is<ModelInfo> auto &value) {
   archive("id", value.id);
   archive("name", value.name);
   archive("created_ms", value.created_ms);
@@ -139,8 +189,7 @@ void fields(Archive &archive, ModelInfo &value) {
   archive("weights_sha256", value.weights_sha256);
 }
 
-template <typename Archive>
-void fields(Archive &archive, DatasetShape &value) {
+void fields(auto &archive, Is<DatasetShape> auto &value) {
   archive("num_examples", value.num_examples);
   archive("x_dtype", value.x_dtype);
   archive("input_shape", value.input_shape);
@@ -150,8 +199,7 @@ void fields(Archive &archive, DatasetShape &value) {
   archive("label_max", value.label_max);
 }
 
-template <typename Archive>
-void fields(Archive &archive, DatasetInfo &value) {
+void fields(auto &archive, Is<DatasetInfo> auto &value) {
   archive("id", value.id);
   archive("name", value.name);
   archive("local", value.local);
@@ -160,22 +208,19 @@ void fields(Archive &archive, DatasetInfo &value) {
   archive("validation", value.validation);
 }
 
-template <typename Archive>
-void fields(Archive &archive, TrainerCapabilities &value) {
+void fields(auto &archive, Is<TrainerCapabilities> auto &value) {
   archive("model_kinds", value.model_kinds);
   archive("bf16", value.bf16);
   archive("lora", value.lora);
   archive("device", value.device);
 }
 
-template <typename Archive>
-void fields(Archive &archive, LocalDataset &value) {
+void fields(auto &archive, Is<LocalDataset> auto &value) {
   archive("name", value.name);
   archive("num_examples", value.num_examples);
 }
 
-template <typename Archive>
-void fields(Archive &archive, WorkerInfo &value) {
+void fields(auto &archive, Is<WorkerInfo> auto &value) {
   archive("id", value.id);
   archive("name", value.name);
   archive("kind", value.kind);
@@ -185,23 +230,20 @@ void fields(Archive &archive, WorkerInfo &value) {
   archive("local_datasets", value.local_datasets);
 }
 
-template <typename Archive>
-void fields(Archive &archive, ObjectInfo &value) {
+void fields(auto &archive, Is<ObjectInfo> auto &value) {
   archive("key", value.key);
   archive("bytes", value.bytes);
   archive("sha256", value.sha256);
   archive("etag", value.etag);
 }
 
-template <typename Archive>
-void fields(Archive &archive, Evaluation &value) {
+void fields(auto &archive, Is<Evaluation> auto &value) {
   archive("loss", value.loss);
   archive("accuracy", value.accuracy);
   archive("num_examples", value.num_examples);
 }
 
-template <typename Archive>
-void fields(Archive &archive, ReportSummary &value) {
+void fields(auto &archive, Is<ReportSummary> auto &value) {
   archive("worker", value.worker);
   archive("lease", value.lease);
   archive("round", value.round);
@@ -209,24 +251,21 @@ void fields(Archive &archive, ReportSummary &value) {
   archive("num_examples", value.num_examples);
 }
 
-template <typename Archive>
-void fields(Archive &archive, Participant &value) {
+void fields(auto &archive, Is<Participant> auto &value) {
   archive("lease", value.lease);
   archive("state", value.state);
   archive("report", value.report);
   archive("reason", value.reason);
 }
 
-template <typename Archive>
-void fields(Archive &archive, core::UpdateReported &value) {
+void fields(auto &archive, Is<core::UpdateReported> auto &value) {
   archive("report", value.report);
   archive("train_loss", value.train_loss);
   archive("received", value.received);
   archive("own", value.own);
 }
 
-template <typename Archive>
-void fields(Archive &archive, core::SeatSnapshot &value) {
+void fields(auto &archive, Is<core::SeatSnapshot> auto &value) {
   archive("worker", value.worker);
   archive("invited_rounds", value.history.invited_rounds);
   archive("contributed_ever", value.history.contributed_ever);
@@ -237,8 +276,7 @@ void fields(Archive &archive, core::SeatSnapshot &value) {
   archive("report", value.report);
 }
 
-template <typename Archive>
-void fields(Archive &archive, core::JobSetup &value) {
+void fields(auto &archive, Is<core::JobSetup> auto &value) {
   archive("id", value.id);
   archive("config", value.config);
   archive("model", value.model);
@@ -250,8 +288,7 @@ void fields(Archive &archive, core::JobSetup &value) {
   archive("examples_per_worker_max", value.examples_per_worker_max);
 }
 
-template <typename Archive>
-void fields(Archive &archive, core::JobSnapshot &value) {
+void fields(auto &archive, Is<core::JobSnapshot> auto &value) {
   archive("state", value.state);
   archive("reason", value.reason);
   archive("stopping", value.stopping);
@@ -269,10 +306,10 @@ void fields(Archive &archive, core::JobSnapshot &value) {
   archive("final_state", value.final_state);
   archive("final_reason", value.final_reason);
   archive("round_state", value.round_state);
+  archive("closed", value.closed);
 }
 
-template <typename Archive>
-void fields(Archive &archive, Contribution &value) {
+void fields(auto &archive, Is<Contribution> auto &value) {
   archive("worker_id", value.worker_id);
   archive("num_examples", value.num_examples);
   archive("state", value.state);
@@ -282,8 +319,7 @@ void fields(Archive &archive, Contribution &value) {
   archive("own", value.own);
 }
 
-template <typename Archive>
-void fields(Archive &archive, RoundRecord &value) {
+void fields(auto &archive, Is<RoundRecord> auto &value) {
   archive("round", value.round);
   archive("failed_attempts", value.failed_attempts);
   archive("succeeded", value.succeeded);
@@ -299,43 +335,28 @@ void fields(Archive &archive, RoundRecord &value) {
   archive("contributions", value.contributions);
 }
 
-template <typename Archive>
-void fields(Archive &archive, Event &value) {
-  std::vector<StoredField> stored = stored_fields(value.fields);
+void fields(auto &archive, Is<StoredEvent> auto &value) {
   archive("sequence", value.sequence);
   archive("job_id", value.job_id);
   archive("time_ms", value.time_ms);
   archive("type", value.type);
   archive("text", value.text);
-  archive("fields", stored);
-  value.fields = event_fields(stored);
+  archive("fields", value.fields);
 }
 
-template <typename Archive>
-void fields(Archive &archive, LossSeries &value) {
-  std::vector<std::uint64_t> steps;
-  std::vector<double> losses;
-  for (const auto &[step, loss] : value.losses) {
-    steps.push_back(step);
-    losses.push_back(loss);
-  }
+void fields(auto &archive, Is<StoredLosses> auto &value) {
   archive("worker_id", value.worker_id);
   archive("round", value.round);
-  archive("steps", steps);
-  archive("losses", losses);
-  if (steps.size() != losses.size()) archive_detail::refuse("losses are not as many as steps");
-  value.losses.clear();
-  for (std::size_t i = 0; i < steps.size(); ++i) value.losses.emplace_back(steps[i], losses[i]);
+  archive("steps", value.steps);
+  archive("losses", value.losses);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredSettings &value) {
+void fields(auto &archive, Is<StoredSettings> auto &value) {
   archive("format", value.format);
   archive("id", value.id);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredCounters &value) {
+void fields(auto &archive, Is<StoredCounters> auto &value) {
   archive("worker", value.worker);
   archive("dataset", value.dataset);
   archive("model", value.model);
@@ -344,22 +365,35 @@ void fields(Archive &archive, StoredCounters &value) {
   archive("task", value.task);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredWorker &value) {
-  archive("info", value.info);
-  archive("token_sha256", value.token_sha256);
+void fields(auto &archive, Is<StoredRequest> auto &value) {
+  archive("idempotency_key", value.idempotency_key);
+  archive("text", value.text);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredTask &value) {
+void fields(auto &archive, Is<StoredWorker> auto &value) {
+  archive("info", value.info);
+  archive("token_sha256", value.token_sha256);
+  archive("request", value.request);
+}
+
+void fields(auto &archive, Is<StoredDataset> auto &value) {
+  fields(archive, value.info);
+  archive("request", value.request);
+}
+
+void fields(auto &archive, Is<StoredModel> auto &value) {
+  fields(archive, value.info);
+  archive("request", value.request);
+}
+
+void fields(auto &archive, Is<StoredTask> auto &value) {
   archive("task_id", value.task_id);
   archive("job_id", value.job_id);
   archive("attempt", value.attempt);
   archive("evaluates", value.evaluates);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredSession &value) {
+void fields(auto &archive, Is<StoredSession> auto &value) {
   archive("lease", value.lease);
   archive("instance", value.instance);
   archive("replaced", value.replaced);
@@ -368,8 +402,7 @@ void fields(Archive &archive, StoredSession &value) {
   archive("tasks", value.tasks);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredJob &value) {
+void fields(auto &archive, Is<StoredJob> auto &value) {
   archive("setup", value.setup);
   archive("model", value.model);
   archive("dataset", value.dataset);
@@ -381,20 +414,52 @@ void fields(Archive &archive, StoredJob &value) {
   archive("validation", value.validation);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredJobState &value) {
+void fields(auto &archive, Is<StoredJobState> auto &value) {
   archive("job", value.job);
   archive("started_ms", value.started_ms);
   archive("ended_ms", value.ended_ms);
   archive("global", value.global);
 }
 
-template <typename Archive>
-void fields(Archive &archive, StoredClock &value) {
+void fields(auto &archive, Is<StoredClock> auto &value) {
   archive("boot_id", value.boot_id);
   archive("written", value.written);
   archive("deadline", value.deadline);
   archive("round_opened", value.round_opened);
+}
+
+// What was asked for; written only.
+
+void fields(auto &archive, const WorkerSpec &value) {
+  archive("name", value.name);
+  archive("kind", value.kind);
+}
+
+void fields(auto &archive, const DatasetFileOptions &value) {
+  archive("path", value.path.string());
+  archive("labels_path", value.labels_path.string());
+  archive("format", value.format);
+  archive("label_column", value.label_column);
+  archive("bytes_max", value.bytes_max);
+}
+
+void fields(auto &archive, const DatasetSpec &value) {
+  archive("name", value.name);
+  archive("local", value.local);
+  archive("train", value.train);
+  archive("validation", value.validation);
+  archive("validation_fraction", value.validation_fraction);
+  archive("split_seed", value.split_seed);
+}
+
+void fields(auto &archive, const ModelSpec &value) {
+  archive("name", value.name);
+  archive("description", value.description);
+  archive("path", value.path.string());
+  archive("from_job", value.from_job);
+  const auto *round = std::get_if<std::uint32_t>(&value.from_round);
+  archive("from_round", round != nullptr ? std::optional(*round) : std::nullopt);
+  archive("from_best", std::holds_alternative<BestRound>(value.from_round));
 }
 
 std::string journal_key(std::initializer_list<std::uint64_t> numbers) {
@@ -416,17 +481,28 @@ PARSYN_STORED(StoredSettings)
 PARSYN_STORED(StoredCounters)
 PARSYN_STORED(StoredWorker)
 PARSYN_STORED(StoredSession)
-PARSYN_STORED(DatasetInfo)
-PARSYN_STORED(ModelInfo)
+PARSYN_STORED(StoredDataset)
+PARSYN_STORED(StoredModel)
 PARSYN_STORED(StoredJob)
 PARSYN_STORED(StoredJobState)
 PARSYN_STORED(StoredClock)
 PARSYN_STORED(std::vector<ObjectInfo>)
 PARSYN_STORED(core::SeatSnapshot)
 PARSYN_STORED(RoundRecord)
-PARSYN_STORED(Event)
-PARSYN_STORED(LossSeries)
 
 #undef PARSYN_STORED
+
+std::string encode_stored(const Event &value) { return to_document(stored(value)); }
+void decode_stored(std::string_view text, Event &value) {
+  value = restored(from_document<StoredEvent>("Event", text));
+}
+std::string encode_stored(const LossSeries &value) { return to_document(stored(value)); }
+void decode_stored(std::string_view text, LossSeries &value) {
+  value = restored(from_document<StoredLosses>("LossSeries", text));
+}
+
+std::string request_text(const WorkerSpec &spec) { return to_document(spec); }
+std::string request_text(const DatasetSpec &spec) { return to_document(spec); }
+std::string request_text(const ModelSpec &spec) { return to_document(spec); }
 
 }  // namespace parsyn::wire

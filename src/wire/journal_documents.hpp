@@ -5,8 +5,8 @@
 // counters         all               StoredCounters
 // workers          WORKER            StoredWorker
 // sessions         WORKER            StoredSession: a lease that has not ended
-// datasets         DATASET           DatasetInfo
-// models           MODEL             ModelInfo
+// datasets         DATASET           StoredDataset
+// models           MODEL             StoredModel
 // jobs             JOB               StoredJob: what never changes
 // job_states       JOB               StoredJobState
 // job_clocks       JOB               StoredClock, while a deadline runs
@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "core/job.hpp"
+#include "parsyn/coordinator.hpp"
 #include "parsyn/object_store.hpp"
 #include "parsyn/status.hpp"
 
@@ -54,9 +55,26 @@ struct StoredCounters {
   bool operator==(const StoredCounters &) const = default;
 };
 
+/// The request that registered something, where it had an idempotency key.
+struct StoredRequest {
+  std::string idempotency_key;
+  std::string text;  ///< request_text()
+};
+
 struct StoredWorker {
   WorkerInfo info;
   std::string token_sha256;
+  std::optional<StoredRequest> request;
+};
+
+struct StoredDataset {
+  DatasetInfo info;
+  std::optional<StoredRequest> request;
+};
+
+struct StoredModel {
+  ModelInfo info;
+  std::optional<StoredRequest> request;
 };
 
 struct StoredTask {
@@ -108,8 +126,8 @@ std::string encode_stored(const StoredSettings &value);
 std::string encode_stored(const StoredCounters &value);
 std::string encode_stored(const StoredWorker &value);
 std::string encode_stored(const StoredSession &value);
-std::string encode_stored(const DatasetInfo &value);
-std::string encode_stored(const ModelInfo &value);
+std::string encode_stored(const StoredDataset &value);
+std::string encode_stored(const StoredModel &value);
 std::string encode_stored(const StoredJob &value);
 std::string encode_stored(const StoredJobState &value);
 std::string encode_stored(const StoredClock &value);
@@ -123,8 +141,8 @@ void decode_stored(std::string_view text, StoredSettings &value);
 void decode_stored(std::string_view text, StoredCounters &value);
 void decode_stored(std::string_view text, StoredWorker &value);
 void decode_stored(std::string_view text, StoredSession &value);
-void decode_stored(std::string_view text, DatasetInfo &value);
-void decode_stored(std::string_view text, ModelInfo &value);
+void decode_stored(std::string_view text, StoredDataset &value);
+void decode_stored(std::string_view text, StoredModel &value);
 void decode_stored(std::string_view text, StoredJob &value);
 void decode_stored(std::string_view text, StoredJobState &value);
 void decode_stored(std::string_view text, StoredClock &value);
@@ -133,5 +151,10 @@ void decode_stored(std::string_view text, core::SeatSnapshot &value);
 void decode_stored(std::string_view text, RoundRecord &value);
 void decode_stored(std::string_view text, Event &value);
 void decode_stored(std::string_view text, LossSeries &value);
+
+/// Equal for equal requests only.
+std::string request_text(const WorkerSpec &spec);
+std::string request_text(const DatasetSpec &spec);
+std::string request_text(const ModelSpec &spec);
 
 }  // namespace parsyn::wire

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/job_check.hpp"
 #include "text/utf8.hpp"
 
 namespace parsyn::wire {
@@ -157,14 +158,14 @@ void FaultList::add(std::string field, std::string code, std::string message) {
 }
 
 bool FaultList::touches(std::string_view field) const {
-  const auto within = [](std::string_view inner, std::string_view outer) {
-    return outer.empty() || inner == outer ||
-           (inner.size() > outer.size() && inner.starts_with(outer) &&
-            (inner[outer.size()] == '.' || inner[outer.size()] == '['));
-  };
-  return std::any_of(faults_.begin(), faults_.end(), [&](const Fault &fault) {
-    return within(fault.field, field) || within(field, fault.field);
-  });
+  return std::any_of(faults_.begin(), faults_.end(),
+                     [&](const Fault &fault) { return core::overlap(fault.field, field); });
+}
+
+std::vector<std::string> FaultList::fields() const {
+  std::vector<std::string> fields;
+  for (const Fault &fault : faults_) fields.push_back(fault.field);
+  return fields;
 }
 
 std::vector<Fault> FaultList::take() {

@@ -30,6 +30,7 @@ class FaultList {
   bool empty() const { return faults_.empty(); }
   /// Whether `field`, a part of it, or something that it is a part of has a fault.
   bool touches(std::string_view field) const;
+  std::vector<std::string> fields() const;
   /// All of them, with one more at the end that tells how many were left out.
   std::vector<Fault> take();
 

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "text/encoding.hpp"
 #include "wire/object_reader.hpp"
 #include "wire/parsed.hpp"
 
@@ -36,6 +38,16 @@ inline void read_milliseconds(ObjectReader &reader, std::string_view name, std::
   auto count = static_cast<std::uint64_t>(out.count());
   reader.read_whole(name, count, kOneDay, presence);
   out = std::chrono::milliseconds(count);
+}
+
+/// Lower-case hex of 32 bytes. An empty text counts as none.
+inline void read_sha256(ObjectReader &reader, std::string_view name, std::string &out, Presence presence) {
+  constexpr std::size_t kDigits = 64;
+  reader.read(name, out,
+              {.bytes_max = kDigits, .bytes_min = presence == Presence::required ? kDigits : std::size_t{0}},
+              presence);
+  if (!out.empty() && !text::is_hex(out, kDigits / 2))
+    reader.fault(name, "format", "must be a SHA-256: 64 lower-case hexadecimal digits");
 }
 
 }  // namespace parsyn::wire

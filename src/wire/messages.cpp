@@ -10,15 +10,6 @@ namespace {
 constexpr TextRule kWord{.bytes_max = 200};
 constexpr TextRule kSentence{.bytes_max = limits::kReasonBytesMax, .characters = Characters::sentence};
 
-/// Lower-case hex of 32 bytes.
-void read_sha256(ObjectReader &reader, std::string_view name, std::string &out, Presence presence) {
-  reader.read(name, out, {.bytes_max = 64}, presence);
-  if (out.empty()) return;
-  if (out.size() != 64 || out.find_first_not_of("0123456789abcdef") != std::string::npos) {
-    reader.fault(name, "format", "must be a SHA-256: 64 lower-case hexadecimal digits");
-  }
-}
-
 void read_capabilities(ObjectReader &parent, TrainerCapabilities &capabilities) {
   auto reader = parent.object("capabilities", Presence::required);
   if (!reader) return;
@@ -152,9 +143,6 @@ Report decode_report(std::string_view text) {
     const Presence stored = report.key.empty() ? Presence::nullable : Presence::required;
     read_sha256(reader, "sha256", report.sha256, stored);
     reader.read_whole("bytes", report.bytes, kAnyCount, stored);
-    if (!report.key.empty() && report.sha256.empty()) {
-      reader.fault("sha256", "required", "must be told for a stored update");
-    }
     reader.read("train_loss", report.train_loss);
     read_evaluation(reader, "received", report.received);
     read_evaluation(reader, "own", report.own);

@@ -55,7 +55,7 @@ HeartbeatAnswer decode_heartbeat_answer(std::string_view text);
 
 /// Asks for a fresh signed URL of an object that the worker may read (or write) now.
 struct UrlRequest {
-  std::uint64_t lease = 0;
+  std::uint64_t lease = 0;  ///< Must be live: a process that was replaced gets none.
   std::string key;
   bool write = false;
 };

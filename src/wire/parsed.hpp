@@ -4,6 +4,7 @@
 // Thread-safety: values.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,6 +18,9 @@ template <typename T>
 struct Parsed {
   T value;
   std::vector<Fault> faults;
+  /// Fields that could not be read, or are not known: where `value` has one, it is a default that nobody
+  /// chose.
+  std::vector<std::string> unread{};
 };
 
 /// Error(invalid_argument) with these faults (at least one); its message names `what`, e.g. "training job",

@@ -1,5 +1,8 @@
 #include "wire/resource_json.hpp"
 
+#include <algorithm>
+
+#include "text/encoding.hpp"
 #include "wire/job_values.hpp"
 #include "wire/values.hpp"
 
@@ -161,7 +164,7 @@ std::string event_json(const Event &event) {
                      {"data", std::move(data)}});
 }
 
-std::string losses_json(std::span<const LossSeries> series) {
+std::string losses_json(std::span<const LossSeries> series, const std::optional<LossPlace> &next) {
   OrderedJson items = OrderedJson::array();
   for (const LossSeries &one : series) {
     OrderedJson steps = OrderedJson::array();
@@ -177,7 +180,17 @@ std::string losses_json(std::span<const LossSeries> series) {
   }
   OrderedJson document = OrderedJson::object();
   document["items"] = std::move(items);
+  document["next"] = next ? OrderedJson(std::to_string(next->round) + "-" + std::to_string(next->worker_id))
+                          : OrderedJson(nullptr);
   return write_json(document);
+}
+
+std::optional<LossPlace> parse_loss_place(std::string_view text) {
+  const std::size_t dash = std::min(text.find('-'), text.size());
+  const auto round = text::parse_u64(text.substr(0, dash));
+  const auto worker = text::parse_u64(text.substr(std::min(dash + 1, text.size())));
+  if (!round || !worker || *round > limits::kRoundsMax) return std::nullopt;
+  return LossPlace{static_cast<std::uint32_t>(*round), *worker};
 }
 
 std::string object_json(const ObjectInfo &object) {

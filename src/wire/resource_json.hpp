@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parsyn/coordinator.hpp"
@@ -28,9 +29,11 @@ std::string job_json(const JobStatus &job);
 std::string job_summary_json(const JobStatus &job);
 /// {"sequence", "job_id", "time_ms", "type", "text", "data": {...}}
 std::string event_json(const Event &event);
-/// {"items": [{"worker_id", "round", "steps": [...], "losses": [...]}]}: two columns of one length for each
-/// series.
-std::string losses_json(std::span<const LossSeries> series);
+/// {"items": [{"worker_id", "round", "steps": [...], "losses": [...]}], "next": "ROUND-WORKER" or null}: two
+/// columns of one length for each series; `next` is the `after` of the next page.
+std::string losses_json(std::span<const LossSeries> series, const std::optional<LossPlace> &next = {});
+/// The inverse of that `next`; nothing for another text.
+std::optional<LossPlace> parse_loss_place(std::string_view text);
 std::string object_json(const ObjectInfo &object);
 /// {"items": [...], "next": N or null}. `items` are JSON texts; `next` is the `after` of the next page.
 std::string list_json(const std::vector<std::string> &items, std::optional<std::uint64_t> next);

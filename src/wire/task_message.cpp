@@ -10,7 +10,6 @@ namespace {
 constexpr TextRule kWord{.bytes_max = 200};
 constexpr TextRule kKey{.bytes_max = kKeyBytesMax, .bytes_min = 1};
 constexpr TextRule kUrl{.bytes_max = kUrlBytesMax};
-constexpr TextRule kDigest{.bytes_max = 64};
 
 constexpr Choices<Task::Kind, 2> kTaskKinds{
     {{"train", Task::Kind::train}, {"evaluate", Task::Kind::evaluate}}};
@@ -60,7 +59,7 @@ OrderedJson task_value(const Task &task) {
 void read_object(ObjectReader &reader, ObjectRef &object) {
   reader.read("key", object.key, kKey, Presence::required);
   reader.read_whole("bytes", object.bytes, kAnyCount, Presence::required);
-  reader.read("sha256", object.sha256, kDigest, Presence::required);
+  read_sha256(reader, "sha256", object.sha256, Presence::required);
   reader.read("url", object.url, kUrl, Presence::nullable);
 }
 
@@ -74,7 +73,7 @@ void read_model(ObjectReader &reader, ModelDescription &model) {
   reader.read("activation", model.activation, kWord, Presence::optional);
   reader.read("loss", model.loss, kWord, Presence::optional);
   reader.read("module_key", model.module_key, {.bytes_max = kKeyBytesMax}, Presence::nullable);
-  reader.read("module_sha256", model.module_sha256, kDigest, Presence::nullable);
+  read_sha256(reader, "module_sha256", model.module_sha256, Presence::nullable);
 }
 
 void read_task(ObjectReader &reader, Task &task) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "system/runtime.hpp"
 
@@ -14,13 +15,13 @@ class Backoff {
   Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max, system::Runtime &runtime)
       : first_(first), max_(max), current_(first), runtime_(runtime) {}
 
-  /// Between half of the current bound and all of it; the bound then doubles.
-  std::chrono::milliseconds next() {
+  /// Between half of the current bound and all of it, beyond what the peer has asked for; the bound then
+  /// doubles.
+  std::chrono::milliseconds next(std::chrono::milliseconds asked_for = {}) {
     const auto bound = std::max<std::int64_t>(2, current_.count());
     current_ = std::min(max_, current_ * 2);
-    return std::chrono::milliseconds(
-        bound / 2 +
-        static_cast<std::int64_t>(runtime_.random_u64() % static_cast<std::uint64_t>(bound / 2 + 1)));
+    const auto jitter = runtime_.random_u64() % static_cast<std::uint64_t>(bound / 2 + 1);
+    return asked_for + std::chrono::milliseconds(bound / 2 + static_cast<std::int64_t>(jitter));
   }
   void reset() { current_ = first_; }
 

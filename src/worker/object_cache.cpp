@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "parsyn/error.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
+#include "text/encoding.hpp"
 
 namespace parsyn::worker {
 namespace {
@@ -40,12 +42,20 @@ std::string object_of(const CachedFile &file) { return file.path.stem().string()
 ObjectCache::ObjectCache(std::filesystem::path folder, std::uint64_t bytes_max, Download download)
     : folder_(std::move(folder)), bytes_max_(bytes_max), download_(std::move(download)) {
   system::make_folders(folder_);
+  // One that was there may be of a release that left it open. Where modes mean nothing, none is set.
+  std::error_code unchangeable;
+  std::filesystem::permissions(folder_, std::filesystem::perms(system::kPrivateFolder), unchangeable);
   make_room(0);
 }
 
 void ObjectCache::keep(std::set<std::string> sha256) { kept_ = std::move(sha256); }
 
 std::filesystem::path ObjectCache::fetch(const ObjectRef &object) {
+  constexpr std::size_t kDigestBytes = 32;
+  if (!text::is_hex(object.sha256, kDigestBytes)) {
+    throw Error(ErrorCode::protocol,
+                "the task names an object by what is no SHA-256: 64 lower-case hexadecimal digits");
+  }
   const std::filesystem::path file = folder_ / object.sha256;
   std::error_code ignored;
   const bool there = std::filesystem::file_size(file, ignored) == object.bytes && !ignored;

@@ -2,6 +2,7 @@
 //
 // When a new one needs room, those go first that were used longest ago; a file's modification time is its
 // last use, so that a worker that starts again knows it, too. What a task uses stays, even over the bound.
+// They are training data, and their folder is its owner's alone.
 //
 // Thread-safety: one thread at a time. The folder is this cache's alone.
 #pragma once
@@ -25,7 +26,8 @@ class ObjectCache {
 
   /// From now on these objects stay, whatever needs room.
   void keep(std::set<std::string> sha256);
-  /// The object's file, downloaded unless it is there and whole. Throws what the download throws.
+  /// The object's file, downloaded unless it is there and whole. Throws what the download throws, and
+  /// Error(protocol) for an object whose digest is no SHA-256: it could be the path of any file.
   std::filesystem::path fetch(const ObjectRef &object);
   void remove(const std::filesystem::path &file);
 

@@ -87,7 +87,8 @@ TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board)
 
 TaskRunner::~TaskRunner() = default;
 
-Report TaskRunner::run(const Task &task) {
+Report TaskRunner::run(const Task &task, Id worker_id) {
+  worker_id_ = worker_id;
   Report report;
   report.task_id = task.task_id;
   report.job_id = task.job_id;
@@ -103,7 +104,9 @@ Report TaskRunner::run(const Task &task) {
   } catch (...) {
     report.failure = "the trainer failed with an exception that is no std::exception";
   }
-  if (!report.failure.empty()) jobs_.erase(task.job_id);  // whatever state it left is not to be trusted
+  // Whatever state it left is not to be trusted.
+  if (!report.failure.empty())
+    std::erase_if(jobs_, [&](const auto &context) { return context->job.job_id == task.job_id; });
   return report;
 }
 
@@ -112,7 +115,7 @@ std::set<std::string> TaskRunner::objects_in_use(const Task &task) const {
   for (const auto *object : {&task.module, &task.train, &task.validation}) {
     if (*object) in_use.insert((*object)->sha256);
   }
-  for (const auto &[id, context] : jobs_) in_use.insert(context->module_sha256);
+  for (const auto &context : jobs_) in_use.insert(context->module_sha256);
   return in_use;
 }
 
@@ -137,19 +140,21 @@ void TaskRunner::perform(const Task &task, Report &report) {
 
   if (context.validation) {
     board_.set_phase("evaluating");
-    report.received = by_trainer([&] { return context.trainer->evaluate(global); });
+    report.received = by_trainer([&] { return context.trainer->evaluate(global, board_); });
+    check_cancelled();
   }
   if (task.kind == Task::Kind::evaluate) return;
 
   board_.set_phase("training");
   const RoundTask round{.round = task.round, .steps = task.steps, .first_step = task.first_step};
   StateDict trained = by_trainer([&] { return context.trainer->train(global, round, board_); });
-  if (board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+  check_cancelled();
   check_same_tensors(global, trained);
   report.train_loss = board_.mean_loss();
   if (context.validation) {
     board_.set_phase("evaluating");
-    report.own = by_trainer([&] { return context.trainer->evaluate(trained); });
+    report.own = by_trainer([&] { return context.trainer->evaluate(trained, board_); });
+    check_cancelled();
   }
 
   board_.set_phase("uploading");
@@ -166,6 +171,10 @@ void TaskRunner::perform(const Task &task, Report &report) {
   options_.upload(*task.upload, file.path());
 }
 
+void TaskRunner::check_cancelled() const {
+  if (board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+}
+
 StateDict TaskRunner::fetch_weights(const ObjectRef &object) {
   const std::filesystem::path file = objects_.fetch(object);
   // Each round brings new ones.
@@ -176,17 +185,26 @@ StateDict TaskRunner::fetch_weights(const ObjectRef &object) {
 
 TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
   const std::string train_sha256 = task.train ? task.train->sha256 : std::string();
-  const auto found = jobs_.find(task.job_id);
+  const auto found =
+      std::ranges::find(jobs_, task.job_id, [](const auto &context) { return context->job.job_id; });
   if (found != jobs_.end()) {
     const bool evaluates_only = task.kind == Task::Kind::evaluate;
-    if (evaluates_only || found->second->train_sha256 == train_sha256) return *found->second;
+    if (evaluates_only || (*found)->train_sha256 == train_sha256) {
+      std::rotate(found, found + 1, jobs_.end());
+      return *jobs_.back();
+    }
     jobs_.erase(found);  // the job gave this worker another partition
   }
   while (jobs_.size() >= kJobsKept) jobs_.erase(jobs_.begin());
+  jobs_.push_back(make_context(task));
+  return *jobs_.back();
+}
 
+std::unique_ptr<TaskRunner::JobContext> TaskRunner::make_context(const Task &task) {
   auto context = std::make_unique<JobContext>();
-  context->train_sha256 = train_sha256;
+  if (task.train) context->train_sha256 = task.train->sha256;
   const auto load = [&](const ObjectRef &object) {
+    check_cancelled();
     return std::make_shared<const Examples>(
         Examples::from_state_dict(read_safetensors(system::FileSource(objects_.fetch(object)))));
   };
@@ -205,15 +223,16 @@ TaskRunner::JobContext &TaskRunner::context_of(const Task &task) {
     context->module_sha256 = task.module->sha256;
   }
   job.job_id = task.job_id;
-  job.worker_id = options_.worker_id;
+  job.worker_id = worker_id_;
   job.seed = task.seed;
   job.model = task.model;
   job.config = task.config;
   job.total_steps = task.total_steps;
   job.train = context->train.get();
   job.validation = context->validation.get();
+  check_cancelled();
   context->trainer = by_trainer([&] { return options_.trainer_factory->make_trainer(job); });
-  return *(jobs_[task.job_id] = std::move(context));
+  return context;
 }
 
 }  // namespace parsyn::worker

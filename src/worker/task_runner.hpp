@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "parsyn/trainer.hpp"
 #include "parsyn/transport.hpp"
@@ -22,7 +23,6 @@ struct TaskRunnerOptions {
   std::uint64_t cache_bytes_max = 0;
   TrainerFactory *trainer_factory = nullptr;
   const std::map<std::string, std::shared_ptr<const Examples>> *local_data = nullptr;
-  Id worker_id = 0;
   /// Transfers, with their retries; throw Error(cancelled) when the task is over.
   std::function<void(const ObjectRef &, const std::filesystem::path &)> download;
   std::function<void(const UploadSlot &, const std::filesystem::path &)> upload;
@@ -30,18 +30,21 @@ struct TaskRunnerOptions {
 
 class TaskRunner {
  public:
+  /// Makes the folders of the cache. Throws Error: what the system says when they cannot be made.
   TaskRunner(TaskRunnerOptions options, ProgressBoard &board);
   ~TaskRunner();
 
   /// The report, without its lease; a task that fails gives a report with `failure`. Throws Error(cancelled)
   /// when the task is over for this worker.
-  Report run(const Task &task);
+  Report run(const Task &task, Id worker_id);
 
  private:
   struct JobContext;
 
   void perform(const Task &task, Report &report);
+  void check_cancelled() const;
   JobContext &context_of(const Task &task);
+  std::unique_ptr<JobContext> make_context(const Task &task);
   /// The objects of this task, and the modules of the jobs whose trainers are kept.
   std::set<std::string> objects_in_use(const Task &task) const;
   /// Calls the host's trainer.
@@ -52,7 +55,8 @@ class TaskRunner {
   TaskRunnerOptions options_;
   ProgressBoard &board_;
   ObjectCache objects_;
-  std::map<Id, std::unique_ptr<JobContext>> jobs_;  // of the last few jobs
+  Id worker_id_ = 0;
+  std::vector<std::unique_ptr<JobContext>> jobs_;  // the last few, the one that was used last at the end
   std::filesystem::path last_weights_;
 };
 

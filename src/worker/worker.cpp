@@ -1,13 +1,16 @@
 #include "parsyn/worker.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
+#include "system/owning_process.hpp"
 #include "system/runtime.hpp"
+#include "system/write_log.hpp"
 #include "worker/backoff.hpp"
 #include "worker/make_worker.hpp"
 #include "worker/progress_board.hpp"
@@ -58,6 +61,13 @@ class Worker::Impl {
   Impl(WorkerOptions options, system::Runtime &runtime);
   ~Impl() { stop(); }
 
+  const system::OwningProcess process;
+  /// Throws Error(unsupported) in a child of a fork().
+  Impl &here() {
+    process.check("the worker");
+    return *this;
+  }
+
   WorkerActivity activity() const;
   std::string wait();
   bool wait_for(std::chrono::milliseconds timeout);
@@ -65,18 +75,24 @@ class Worker::Impl {
 
  private:
   void run();
+  std::unique_ptr<worker::TaskRunner> make_runner();
   void work_in_session();
   bool open_session();
   void handle(const Task &task);
   void deliver(Report report);
   void beat();
-  void send_heartbeat();
+  /// Nothing when it has arrived; else why not, and what it was to tell is told by a later one.
+  std::optional<Error> send_heartbeat();
+  void on_heartbeat_lost(const Error &error, std::uint64_t lease);
   class HeartbeatTurn;
   void on_lease_error(const Error &error, std::uint64_t lease);
   template <typename Call>
   void transfer(const Call &call, const char *what);
-  /// False when the worker is to stop instead.
-  bool pause(std::chrono::milliseconds duration);
+  /// Tells the user of `trouble`, and waits as long as is wise. False when the worker is to stop instead, or
+  /// `over`.
+  bool wait_to_try_again(std::string_view id, const std::string &trouble, const Error &error,
+                         const std::function<bool()> &over = {});
+  bool wait_for_coordinator(const Error &error, const std::string &what = {});
   void end_with(std::string reason);
   void log(LogLevel level, std::string_view id, std::string text) const;
 
@@ -85,8 +101,8 @@ class Worker::Impl {
   std::optional<TemporaryFolder> temporary_;
   const std::string instance_;
   worker::ProgressBoard board_;
-  std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
   worker::Backoff backoff_;                     // the main thread's
+  std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
 
   mutable std::mutex mutex_;
   const std::unique_ptr<system::Signal> changed_;
@@ -98,6 +114,7 @@ class Worker::Impl {
   std::string reason_;
   std::optional<SessionGrant> grant_;
   bool sending_heartbeat_ = false;  // one at a time, so that losses arrive in order
+  bool heartbeats_lost_ = false;    // and told; of whoever sends one
 
   std::once_flag joined_;
   std::unique_ptr<system::Thread> main_thread_;
@@ -136,9 +153,36 @@ Worker::Impl::Impl(WorkerOptions options, system::Runtime &runtime)
   if (!options_.transport) throw Error(ErrorCode::invalid_argument, "a worker needs a transport");
   if (!options_.trainer_factory) throw Error(ErrorCode::invalid_argument, "a worker needs a trainer factory");
   if (options_.cache.empty()) options_.cache = temporary_.emplace(runtime).path();
-  system::make_folders(options_.cache);
-  main_thread_ = runtime_.start([this] { run(); });
+  runner_ = make_runner();
   heartbeat_thread_ = runtime_.start([this] { beat(); });
+  try {
+    main_thread_ = runtime_.start([this] { run(); });
+  } catch (...) {
+    // The other one waits for a session, and nobody has asked for one.
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+    }
+    changed_->notify_all();
+    heartbeat_thread_.reset();
+    throw;
+  }
+}
+
+std::unique_ptr<worker::TaskRunner> Worker::Impl::make_runner() {
+  worker::TaskRunnerOptions runner;
+  runner.cache = options_.cache;
+  runner.cache_bytes_max = options_.cache_bytes_max;
+  runner.trainer_factory = options_.trainer_factory.get();
+  runner.local_data = &options_.local_data;
+  const auto keep_going = [this](std::uint64_t, std::uint64_t) { return !board_.cancelled(); };
+  runner.download = [this, keep_going](const ObjectRef &object, const std::filesystem::path &file) {
+    transfer([&] { options_.transport->download(object, file, keep_going); }, "download");
+  };
+  runner.upload = [this, keep_going](const UploadSlot &slot, const std::filesystem::path &file) {
+    transfer([&] { options_.transport->upload(slot, file, keep_going); }, "upload");
+  };
+  return std::make_unique<worker::TaskRunner>(std::move(runner), board_);
 }
 
 void Worker::Impl::run() {
@@ -181,42 +225,24 @@ bool Worker::Impl::open_session() {
       const std::lock_guard lock(mutex_);
       if (stopping_ || finishing_) return false;
     }
+    SessionGrant grant;
     try {
-      const SessionGrant grant = options_.transport->open_session(request);
-      {
-        const std::lock_guard lock(mutex_);
-        grant_ = grant;
-        lease_lost_ = false;
-      }
-      changed_->notify_all();
-      backoff_.reset();
-      if (!runner_) {
-        worker::TaskRunnerOptions runner;
-        runner.cache = options_.cache;
-        runner.cache_bytes_max = options_.cache_bytes_max;
-        runner.trainer_factory = options_.trainer_factory.get();
-        runner.local_data = &options_.local_data;
-        runner.worker_id = grant.worker_id;
-        const auto keep_going = [this](std::uint64_t, std::uint64_t) { return !board_.cancelled(); };
-        runner.download = [this, keep_going](const ObjectRef &object, const std::filesystem::path &file) {
-          transfer([&] { options_.transport->download(object, file, keep_going); }, "download");
-        };
-        runner.upload = [this, keep_going](const UploadSlot &slot, const std::filesystem::path &file) {
-          transfer([&] { options_.transport->upload(slot, file, keep_going); }, "upload");
-        };
-        runner_ = std::make_unique<worker::TaskRunner>(std::move(runner), board_);
-      }
-      log(LogLevel::info, "worker.connected",
-          "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
-      return true;
+      grant = options_.transport->open_session(request);
     } catch (const Error &error) {
       if (!is_coordinator_away(error)) throw;
-      const auto wait = backoff_.next();
-      log(LogLevel::warning, "worker.coordinator_away",
-          "the coordinator cannot be reached (" + error.message() + "); trying again in " +
-              std::to_string(wait.count()) + " ms");
-      if (!pause(wait)) return false;
+      if (!wait_for_coordinator(error)) return false;
+      continue;
     }
+    {
+      const std::lock_guard lock(mutex_);
+      grant_ = grant;
+      lease_lost_ = false;
+    }
+    changed_->notify_all();
+    backoff_.reset();
+    log(LogLevel::info, "worker.connected",
+        "connected as worker " + std::to_string(grant.worker_id) + " (" + grant.worker_name + ")");
+    return true;
   }
 }
 
@@ -238,11 +264,7 @@ void Worker::Impl::work_in_session() {
         continue;
       }
       if (!is_coordinator_away(error)) throw;
-      const auto wait = backoff_.next();
-      log(LogLevel::warning, "worker.coordinator_away",
-          "the coordinator cannot be reached (" + error.message() + "); trying again in " +
-              std::to_string(wait.count()) + " ms");
-      if (!pause(wait)) return;
+      if (!wait_for_coordinator(error)) return;
       continue;
     }
     if (task) handle(*task);
@@ -250,9 +272,11 @@ void Worker::Impl::work_in_session() {
 }
 
 void Worker::Impl::handle(const Task &task) {
+  Id worker_id = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || finishing_ || lease_lost_) return;
+    worker_id = grant_->worker_id;
     busy_ = true;
     board_.begin(task);
   }
@@ -263,10 +287,9 @@ void Worker::Impl::handle(const Task &task) {
       what + (task.kind == Task::Kind::train ? ": training " + std::to_string(task.steps) + " steps"
                                              : ": evaluating the final model"));
   try {
-    Report report = runner_->run(task);
+    Report report = runner_->run(task, worker_id);
     if (!report.failure.empty())
       log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
-    while (board_.has_losses() && !board_.cancelled()) send_heartbeat();
     deliver(std::move(report));
   } catch (const Error &error) {
     if (error.code() != ErrorCode::cancelled) {
@@ -285,6 +308,9 @@ void Worker::Impl::handle(const Task &task) {
 
 void Worker::Impl::deliver(Report report) {
   for (;;) {
+    // What is not told before the report is not told at all; but the report does not wait for it.
+    while (board_.has_losses() && !board_.cancelled() && !send_heartbeat()) {
+    }
     {
       const std::lock_guard lock(mutex_);
       if (lease_lost_ || !grant_) return;
@@ -308,11 +334,7 @@ void Worker::Impl::deliver(Report report) {
         log(LogLevel::error, "worker.task_failed", report.failure);
         continue;
       }
-      const auto wait = backoff_.next();
-      log(LogLevel::warning, "worker.coordinator_away",
-          "the report waits: the coordinator cannot be reached (" + error.message() + "); trying again in " +
-              std::to_string(wait.count()) + " ms");
-      if (!pause(wait)) return;
+      if (!wait_for_coordinator(error, "the report waits: ")) return;
     }
   }
 }
@@ -334,70 +356,93 @@ void Worker::Impl::transfer(const Call &call, const char *what) {
       const bool again = is_transient(error) ||
                          (error.code() == ErrorCode::corrupt_data && ++corrupt < kCorruptTransfersMax);
       if (!again) throw;
-      const auto wait = backoff_.next();
-      log(LogLevel::warning, "worker.transfer_broken",
-          std::string("the ") + what + " broke off (" + error.message() + "); trying again in " +
-              std::to_string(wait.count()) + " ms");
-      if (!pause(wait) || board_.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
+      const std::string trouble = std::string("the ") + what + " broke off";
+      if (!wait_to_try_again("worker.transfer_broken", trouble, error, [this] { return board_.cancelled(); }))
+        throw Error(ErrorCode::cancelled, "the task is over");
     }
   }
 }
 
 void Worker::Impl::beat() {
   std::unique_lock lock(mutex_);
+  const auto out_of_session = [this] { return ended_ || !grant_ || lease_lost_; };
   Time last = runtime_.now();
+  std::optional<Error> failure;            // of the last heartbeat
+  std::optional<worker::Backoff> backoff;  // since the last one that arrived
   while (!ended_) {
-    if (!grant_) {
-      changed_->wait(lock, [&] { return ended_ || grant_; });
+    if (out_of_session()) {
+      changed_->wait(lock, [&] { return ended_ || !out_of_session(); });
+      failure.reset();
       last = runtime_.now();
       continue;
     }
-    // Often while there is progress to tell, else just often enough to keep the lease.
-    const auto interval =
-        busy_ ? std::min(grant_->progress_interval, grant_->heartbeat_interval) : grant_->heartbeat_interval;
-    const bool was_busy = busy_;
-    if (runtime_.wait_until(*changed_, lock, last + interval,
-                            [&] { return ended_ || !grant_ || busy_ != was_busy; }))
-      continue;
-    const Time now = runtime_.now();
-    const bool due = now - last >= grant_->heartbeat_interval;
-    if (!due && !board_.has_news()) {
-      runtime_.wait_until(*changed_, lock, now + interval, [&] { return ended_ || !grant_; });
-      continue;
+    const auto heartbeat_interval = grant_->heartbeat_interval;
+    if (failure) {
+      // Never much longer than between heartbeats that arrive: a coordinator that is back ends the leases of
+      // those that it does not hear of.
+      if (!backoff) backoff.emplace(options_.backoff_first, heartbeat_interval, runtime_);
+      const auto wait = backoff->next(std::min(failure->retry_after(), heartbeat_interval));
+      if (runtime_.wait_until(*changed_, lock, runtime_.now() + wait, out_of_session)) continue;
+    } else {
+      backoff.reset();
+      // Often while there is progress to tell, else just often enough to keep the lease.
+      const auto interval =
+          busy_ ? std::min(grant_->progress_interval, heartbeat_interval) : heartbeat_interval;
+      const bool was_busy = busy_;
+      if (runtime_.wait_until(*changed_, lock, last + interval,
+                              [&] { return out_of_session() || busy_ != was_busy; }))
+        continue;
+      const Time now = runtime_.now();
+      const bool due = now - last >= heartbeat_interval;
+      if (!due && !board_.has_news()) {
+        runtime_.wait_until(*changed_, lock, now + interval, out_of_session);
+        continue;
+      }
     }
-    last = now;
+    last = runtime_.now();
     lock.unlock();
-    send_heartbeat();
+    failure = send_heartbeat();
     lock.lock();
   }
 }
 
-void Worker::Impl::send_heartbeat() {
+std::optional<Error> Worker::Impl::send_heartbeat() {
   Heartbeat heartbeat;
   const HeartbeatTurn turn(*this);
   {
     const std::lock_guard lock(mutex_);
-    if (!grant_ || lease_lost_) return board_.cancel_any();
+    if (!grant_ || lease_lost_) return Error(ErrorCode::conflict, "there is no session");
     heartbeat.lease = grant_->lease;
   }
   heartbeat.progress = board_.take();
+  std::optional<Error> failure;
   try {
     const HeartbeatAnswer answer = options_.transport->heartbeat(heartbeat);
     for (const std::uint64_t task : answer.cancelled_tasks) board_.cancel(task);
+    if (!answer.cancelled_tasks.empty()) changed_->notify_all();
   } catch (const Error &error) {
-    if (heartbeat.progress) board_.give_back(*heartbeat.progress);
-    if (error.code() == ErrorCode::conflict) return on_lease_error(error, heartbeat.lease);
-    if (error.code() == ErrorCode::unauthorized || error.code() == ErrorCode::protocol)
-      end_with(error.message());
-    // Else the coordinator is away for a moment: training goes on, the next heartbeat tries again.
-    if (error.code() != ErrorCode::cancelled) {
-      log(LogLevel::debug, "worker.heartbeat_lost", "a heartbeat did not arrive: " + error.message());
-      pause(std::chrono::milliseconds(200));
-    }
+    failure = error;
   } catch (const std::exception &error) {
-    log(LogLevel::warning, "worker.heartbeat_lost",
-        std::string("a heartbeat could not be sent: ") + error.what());
+    failure = Error(ErrorCode::internal, error.what());
   }
+  if (failure) {
+    if (heartbeat.progress) board_.give_back(*heartbeat.progress);
+    on_heartbeat_lost(*failure, heartbeat.lease);
+  } else if (std::exchange(heartbeats_lost_, false)) {
+    log(LogLevel::info, "worker.heartbeats_arrive", "heartbeats arrive again");
+  }
+  return failure;
+}
+
+void Worker::Impl::on_heartbeat_lost(const Error &error, std::uint64_t lease) {
+  if (error.code() == ErrorCode::cancelled) return;
+  if (error.code() == ErrorCode::conflict) return on_lease_error(error, lease);
+  if (error.code() == ErrorCode::unauthorized || error.code() == ErrorCode::protocol)
+    return end_with(error.message());
+  // Else most likely the coordinator is away for a moment: training goes on.
+  const bool told = std::exchange(heartbeats_lost_, true);
+  log(told ? LogLevel::debug : LogLevel::warning, "worker.heartbeat_lost",
+      "heartbeats do not arrive (" + error.message() + "); work goes on, and they are tried again");
 }
 
 void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
@@ -413,12 +458,22 @@ void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
     }
   }
   if (superseded) return end_with(error.message());
+  changed_->notify_all();
   log(LogLevel::warning, "worker.lease_lost", error.message());
 }
 
-bool Worker::Impl::pause(std::chrono::milliseconds duration) {
+bool Worker::Impl::wait_to_try_again(std::string_view id, const std::string &trouble, const Error &error,
+                                     const std::function<bool()> &over) {
+  const auto wait = backoff_.next(error.retry_after());
+  log(LogLevel::warning, id,
+      trouble + " (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
   std::unique_lock lock(mutex_);
-  return !runtime_.wait_until(*changed_, lock, runtime_.now() + duration, [this] { return stopping_; });
+  return !runtime_.wait_until(*changed_, lock, runtime_.now() + wait,
+                              [&] { return stopping_ || (over && over()); });
+}
+
+bool Worker::Impl::wait_for_coordinator(const Error &error, const std::string &what) {
+  return wait_to_try_again("worker.coordinator_away", what + "the coordinator cannot be reached", error);
 }
 
 void Worker::Impl::end_with(std::string reason) {
@@ -475,7 +530,7 @@ bool Worker::Impl::wait_for(std::chrono::milliseconds timeout) {
 }
 
 void Worker::Impl::log(LogLevel level, std::string_view id, std::string text) const {
-  if (options_.log) options_.log({level, id, std::move(text), {}});
+  system::write_log(options_.log, {level, id, std::move(text), {}});
 }
 
 struct worker::MakeWorker {
@@ -491,10 +546,15 @@ std::unique_ptr<Worker> worker::make_worker(WorkerOptions options, system::Runti
 Worker::Worker(WorkerOptions options)
     : Worker(std::make_unique<Impl>(std::move(options), system::system_runtime())) {}
 Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Worker::~Worker() = default;
-WorkerActivity Worker::activity() const { return impl_->activity(); }
-std::string Worker::wait() { return impl_->wait(); }
-bool Worker::wait_for(std::chrono::milliseconds timeout) { return impl_->wait_for(timeout); }
-void Worker::stop() { impl_->stop(); }
+Worker::~Worker() {
+  // In a child of a fork() there is nothing to join, and locks may be held for ever.
+  if (impl_ && !impl_->process.is_this()) static_cast<void>(impl_.release());
+}
+WorkerActivity Worker::activity() const { return impl_->here().activity(); }
+std::string Worker::wait() { return impl_->here().wait(); }
+bool Worker::wait_for(std::chrono::milliseconds timeout) { return impl_->here().wait_for(timeout); }
+void Worker::stop() {
+  if (impl_->process.is_this()) impl_->stop();
+}
 
 }  // namespace parsyn

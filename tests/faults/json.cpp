@@ -230,5 +230,5 @@ TEST_CASE("fault 140: infinite and NaN losses of a heartbeat arrive as they were
   const LossSeries series{7, 2, {{1, HUGE_VAL}, {2, -HUGE_VAL}, {3, std::nan("")}, {4, 0.5}}};
   CHECK(
       wire::losses_json({&series, 1}) ==
-      R"({"items":[{"worker_id":7,"round":2,"steps":[1,2,3,4],"losses":["Infinity","-Infinity","NaN",0.5]}]})");
+      R"({"items":[{"worker_id":7,"round":2,"steps":[1,2,3,4],"losses":["Infinity","-Infinity","NaN",0.5]}],"next":null})");
 }

@@ -13,6 +13,7 @@
 #include "support/catch.hpp"
 #include "support/errors.hpp"
 #include "support/objects.hpp"
+#include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
 
 using namespace parsyn;
@@ -200,4 +201,39 @@ TEST_CASE("fault 87: no key and no location leads out of the store") {
     CHECK(error_of([&] { open_object_store(root + end); }).code() == ErrorCode::invalid_argument);
   }
   CHECK(files_below(folder.path()) == before);
+}
+
+TEST_CASE("fault 115: of 1,005 round objects none is overlooked, and a restart goes on from the newest") {
+  constexpr std::uint32_t kRounds = 1'005;
+  const TemporaryFolder folder;
+  CoordinatorOptions options;
+  options.store = make_file_store(folder.path());
+  options.journal = make_memory_journal();
+  options.keep_rounds = kRounds + 1;
+  SmallJob small(constant(0), 1, options);
+  ManualWorker worker = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1, kRounds + 1)).id;
+  for (std::uint32_t round = 1; round <= kRounds; ++round)
+    REQUIRE(worker.train(worker.task(), constant(static_cast<float>(round))).accepted);
+  const Task last = worker.task();
+
+  small.coordinator.reset();
+  options.store = make_file_store(folder.path());
+  small.coordinator = make_coordinator(options);
+  worker.reach(*small.coordinator);
+  CHECK(small.value(job) == static_cast<float>(kRounds));
+  std::size_t models = 0;
+  for (const std::string &key : options.store->list("jobs/")) {
+    if (key.find("/global-") != std::string::npos) ++models;
+  }
+  CHECK(models == kRounds);
+  for (const std::uint32_t round : {1U, 999U, 1'000U, 1'001U, kRounds})
+    CHECK(small.value(job, round) == static_cast<float>(round));
+  const Task task = worker.task();
+  CHECK(task.task_id == last.task_id);
+  CHECK(task.round == kRounds + 1);
+  CHECK(f32_elements(worker.weights(task).at("w")).at(0) == static_cast<float>(kRounds));
+  CHECK(worker.train(task, constant(7)).accepted);
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 7.0F);
 }

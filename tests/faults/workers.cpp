@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/http_objects.hpp"
+#include "support/passing_transport.hpp"
 #include "support/small_job.hpp"
 
 using namespace parsyn;
@@ -29,38 +30,25 @@ bool has_newer_model(const SmallJob &small, Id job) {
 }
 
 /// Passes everything on, and counts the questions.
-class CountingTransport final : public Transport {
+class CountingTransport final : public PassingTransport {
  public:
   struct Counts {
     std::atomic<int> polls = 0;
     std::atomic<int> heartbeats = 0;
   };
   CountingTransport(std::unique_ptr<Transport> inner, Counts &counts)
-      : inner_(std::move(inner)), counts_(counts) {}
+      : PassingTransport(std::move(inner)), counts_(counts) {}
 
-  SessionGrant open_session(const SessionRequest &request) override { return inner_->open_session(request); }
-  void close_session(std::uint64_t lease) override { inner_->close_session(lease); }
   std::optional<Task> next_task(const TaskPoll &poll) override {
     ++counts_.polls;
-    return inner_->next_task(poll);
+    return PassingTransport::next_task(poll);
   }
-  ReportReceipt report(const Report &report) override { return inner_->report(report); }
   HeartbeatAnswer heartbeat(const Heartbeat &heartbeat) override {
     ++counts_.heartbeats;
-    return inner_->heartbeat(heartbeat);
+    return PassingTransport::heartbeat(heartbeat);
   }
-  void download(const ObjectRef &object, const std::filesystem::path &file,
-                const TransferProgress &progress) override {
-    inner_->download(object, file, progress);
-  }
-  void upload(const UploadSlot &slot, const std::filesystem::path &file,
-              const TransferProgress &progress) override {
-    inner_->upload(slot, file, progress);
-  }
-  void interrupt() override { inner_->interrupt(); }
 
  private:
-  std::unique_ptr<Transport> inner_;
   Counts &counts_;
 };
 

@@ -144,6 +144,7 @@ class Scenario {
       if (!words.has("loss")) return FinalEvaluation{worker, {}, "out of memory"};
       return FinalEvaluation{worker, Evaluation{words.real("loss"), {}, 100}, {}};
     }
+    if (verb == "held_up") return HeldUp{std::chrono::seconds(std::stoi(words.at(1)))};
     if (verb == "stop") return StopRequested{};
     if (verb == "cancel") return CancelRequested{};
     throw std::runtime_error("the transcript has an unknown command: " + verb);

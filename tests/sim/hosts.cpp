@@ -39,7 +39,7 @@ CoordinatorHost::CoordinatorHost(const Parts &parts, std::uint64_t seed, std::ui
       random_(core::derive_seed({seed, kRandomSeedPart})),
       machine_(world_, kCoordinatorHost),
       vfs_(disk_, {[this] { return machine_.wall_ms(); }, [this] { return random_.bits(); }}) {
-  disk_.make_folder(kFolder);
+  disk_.make_folder(kFolder, system::kPrivateFolder);
   disk_.flush_folder("/");
   disk_.before_operation = [this](const auto &call) { return before_operation(call); };
   disk_.ignore_file_flushes = disk_.ignore_folder_flushes = breakage == Breakage::no_flush;
@@ -48,10 +48,7 @@ CoordinatorHost::CoordinatorHost(const Parts &parts, std::uint64_t seed, std::ui
 int CoordinatorHost::before_operation(const test::SimulatedDisk::Call &call) {
   if (!running_ || !test::SimulatedDisk::is_change(call.operation)) return 0;
   if (operations_left_ > 0 && --operations_left_ == 0) kill(operation_power_, operation_down_);
-  // That of the state folder itself is passed over when the store is opened (system::make_folders), and takes
-  // what the journal has in it along.
-  const bool is_flush = call.operation == Operation::flush ||
-                        (call.operation == Operation::flush_folder && call.path != kFolder);
+  const bool is_flush = call.operation == Operation::flush || call.operation == Operation::flush_folder;
   if (is_flush && flush_fails_) {
     flush_fails_ = false;
     world_.trace("coordinator: the flush of " + call.path.string() + " fails");

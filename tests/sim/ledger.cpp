@@ -83,7 +83,9 @@ void Ledger::put(Tables &tables, std::span<const JournalWrite> batch) {
 void Ledger::batch_begins(std::span<const JournalWrite> batch, const Moment &moment) {
   in_flight_.emplace(batch.begin(), batch.end());
   // Tried again: what it says was decided when it came first.
-  in_flight_moment_ = !refused_.empty() && same(refused_, batch) ? refused_moment_ : moment;
+  const bool again = !refused_.empty() && same(refused_, batch);
+  in_flight_moment_ = again ? refused_moment_ : moment;
+  if (!again) in_flight_began_ = world_.now();
 }
 
 void Ledger::batch_ends(Outcome outcome) {
@@ -91,7 +93,16 @@ void Ledger::batch_ends(Outcome outcome) {
   const std::vector<JournalWrite> batch = std::move(*in_flight_);
   in_flight_.reset();
   refused_.clear();
-  if (outcome == Outcome::kept) return apply(batch, in_flight_moment_);
+  if (outcome == Outcome::kept) {
+    apply(batch, in_flight_moment_);
+    const Time took = world_.now() - in_flight_began_ + rules_.commit_pause_max;
+    if (took < limits::kHeartbeatInterval) return;
+    for (auto &[id, view] : jobs_) {
+      const auto attempt = view.attempts.find(view.state.job.attempt);
+      if (attempt != view.attempts.end()) attempt->second.may_move += took;
+    }
+    return;
+  }
   refused_ = batch;
   refused_moment_ = in_flight_moment_;
 }
@@ -256,10 +267,13 @@ void Ledger::apply_clock(Id job, const std::string &document, const Moment &mome
   const auto attempt = view.attempts.find(view.state.job.attempt);
   if (!is_round || !view.clock->deadline || attempt == view.attempts.end()) return;
   if (view.clock->boot_id != moment.boot) fail(job_text(job) + " keeps the clock of another boot");
-  if (view.clock->deadline != attempt->second.deadline) {
-    fail("the deadline of " + job_text(job) + " has moved by " +
-         ms_text(*view.clock->deadline - attempt->second.deadline.value_or(Time{0})));
+  Attempt &open = attempt->second;
+  const Time moved = *view.clock->deadline - open.deadline.value_or(Time{0});
+  if (moved < Time{0} || moved > open.may_move) {
+    fail("the deadline of " + job_text(job) + " has moved by " + ms_text(moved));
   }
+  open.deadline = view.clock->deadline;
+  open.may_move -= moved;
 }
 
 void Ledger::apply_seat(Id job, Id worker, const std::string &document, const Moment &moment) {
@@ -275,7 +289,7 @@ void Ledger::apply_seat(Id job, Id worker, const std::string &document, const Mo
   }
   const auto attempt = jobs_[job].attempts.find(seat.attempt);
   if (attempt == jobs_[job].attempts.end()) return fail("the report of " + who + " is for no attempt");
-  if (attempt->second.deadline && moment.now >= *attempt->second.deadline) {
+  if (attempt->second.deadline && moment.now >= *attempt->second.deadline + attempt->second.may_move) {
     fail("the report of " + who + " was accepted " + ms_text(moment.now - *attempt->second.deadline) +
          " after the deadline");
   }

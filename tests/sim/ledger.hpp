@@ -80,6 +80,7 @@ class Ledger {
   struct Attempt {
     Time opened{0};
     std::optional<Time> deadline;  ///< On the clock of the present boot.
+    Time may_move{0};              ///< By so much: for so long the journal took no report.
   };
   struct JobView {
     wire::StoredJob job;
@@ -119,6 +120,7 @@ class Ledger {
   Tables durable_;
   std::optional<std::vector<JournalWrite>> in_flight_;
   Moment in_flight_moment_;
+  Time in_flight_began_{0};            ///< When it was tried first.
   std::vector<JournalWrite> refused_;  ///< The batch that was not kept, which is tried again.
   Moment refused_moment_;
   Moment run_;         ///< When this process of the coordinator started,

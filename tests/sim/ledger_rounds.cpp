@@ -198,15 +198,17 @@ void Ledger::collect_keys(std::map<std::string, std::string> &required, std::set
     return found == durable_.end() ? Table{} : found->second;
   };
   for (const auto &[key, document] : table("datasets")) {
-    DatasetInfo info;
-    wire::decode_stored(document, info);
+    wire::StoredDataset dataset;
+    wire::decode_stored(document, dataset);
+    const DatasetInfo &info = dataset.info;
     const std::string folder = "datasets/" + std::to_string(info.id);
     if (info.train) required[folder + "/train.safetensors"];
     if (info.validation) required[folder + "/validation.safetensors"];
   }
   for (const auto &[key, document] : table("models")) {
-    ModelInfo info;
-    wire::decode_stored(document, info);
+    wire::StoredModel model;
+    wire::decode_stored(document, model);
+    const ModelInfo &info = model.info;
     if (!info.weights_key.empty()) required[info.weights_key] = info.weights_sha256;
   }
   for (const auto &[id, view] : jobs_) {

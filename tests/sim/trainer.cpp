@@ -18,8 +18,9 @@ class SimulatedTrainer final : public Trainer {
   SimulatedTrainer(TrainerHabits &habits, Machine &machine, const TrainerJob &job)
       : habits_(habits), machine_(machine), job_(job) {}
 
-  Evaluation evaluate(const StateDict &weights) override {
+  Evaluation evaluate(const StateDict &weights, const TrainMonitor &monitor) override {
     pause(machine_, kEvaluation);
+    if (monitor.cancelled()) throw Error(ErrorCode::cancelled, "the task is over");
     double sum = 0;
     for (const auto &[name, tensor] : weights) {
       if (tensor.dtype != Dtype::f32) continue;

@@ -17,14 +17,18 @@ class CountingFactory final : public TrainerFactory {
  public:
   /// Called before each step; may block or throw.
   std::function<void(const RoundTask &, std::uint64_t step, TrainMonitor &)> before_step;
+  /// Called at the begin of each evaluation; may block or throw.
+  std::function<void(const TrainMonitor &)> before_evaluation;
   std::function<double(std::uint64_t step)> loss = [](std::uint64_t) { return 1.0; };
   std::atomic<int> rounds_trained{0};
+  std::atomic<int> trainers_made{0};
 
   TrainerCapabilities capabilities() const override {
     return {.model_kinds = {"custom"}, .bf16 = false, .lora = false, .device = "cpu"};
   }
 
   std::unique_ptr<Trainer> make_trainer(const TrainerJob &job) override {
+    ++trainers_made;
     return std::make_unique<Counting>(*this, job);
   }
 
@@ -33,7 +37,8 @@ class CountingFactory final : public TrainerFactory {
    public:
     Counting(CountingFactory &factory, const TrainerJob &job) : factory_(factory), job_(job) {}
 
-    Evaluation evaluate(const StateDict &weights) override {
+    Evaluation evaluate(const StateDict &weights, const TrainMonitor &monitor) override {
+      if (factory_.before_evaluation) factory_.before_evaluation(monitor);
       return {.loss = f32_elements(weights.at("w")).at(0),
               .accuracy = {},
               .num_examples = job_.validation->count()};

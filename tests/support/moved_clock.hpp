@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <string>
 
 #include "system/runtime.hpp"
@@ -23,9 +25,24 @@ class MovedClock final : public system::Runtime {
   std::unique_ptr<system::Thread> start(std::function<void()> body) override {
     return system::system_runtime().start(std::move(body));
   }
-  std::unique_ptr<system::Signal> make_signal() override { return system::system_runtime().make_signal(); }
+  std::unique_ptr<system::Signal> make_signal() override { return std::make_unique<MovedSignal>(*this); }
 
  private:
+  /// Waits for what is left of a time when it begins to wait; a later move does not wake it.
+  class MovedSignal final : public system::Signal {
+   public:
+    explicit MovedSignal(const MovedClock &clock) : clock_(clock) {}
+    void notify_all() override { signal_->notify_all(); }
+    void wait(std::unique_lock<std::mutex> &lock) override { signal_->wait(lock); }
+    void wait_until(std::unique_lock<std::mutex> &lock, Time until) override {
+      signal_->wait_until(lock, until - Time(clock_.moved_));
+    }
+
+   private:
+    const MovedClock &clock_;
+    std::unique_ptr<system::Signal> signal_ = system::system_runtime().make_signal();
+  };
+
   std::atomic<std::int64_t> moved_{0};
   std::atomic<std::int64_t> wall_moved_{0};
   std::atomic<int> boots_{1};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@ class PutProxy {
   struct Put {
     std::string head;
     std::uint64_t body_bytes = 0;
+    std::chrono::steady_clock::time_point begun;
   };
 
   explicit PutProxy(std::uint16_t upstream) : upstream_(upstream), thread_([this] { run(); }) {}
@@ -37,6 +39,12 @@ class PutProxy {
   }
   /// The next PUT is passed on, and its connection ends instead of being answered.
   void lose_answer() { lose_answer_ = true; }
+  /// The next bodies of PUT requests are read to their end, and answered 503 instead of being passed on.
+  void refuse(int times, std::chrono::seconds retry_after) {
+    const std::lock_guard lock(mutex_);
+    refusals_ = times;
+    retry_after_ = retry_after;
+  }
   /// One bit of the next PUT's body is flipped.
   void flip_bit() { flip_bit_ = true; }
 
@@ -47,10 +55,14 @@ class PutProxy {
   }
 
  private:
+  struct UnderWay {
+    std::optional<std::size_t> put;        // the request is this one of puts_
+    std::optional<std::uint64_t> refused;  // and goes no further: the length of its body
+  };
   struct Pair {
     RawConnection client;
     RawConnection server;
-    std::optional<std::size_t> put;  // the request under way is this one of puts_
+    UnderWay request;
   };
 
   void run() {
@@ -72,19 +84,30 @@ class PutProxy {
   bool pass_request(Pair &pair) {
     auto piece = take(pair.client);
     if (!piece || piece->empty()) return piece.has_value();
+    if (pair.request.refused) return swallow(pair, piece->size());
     std::size_t body_at = 0;
     std::optional<std::uint64_t> left;
     {
       const std::lock_guard lock(mutex_);
-      if (piece->starts_with("POST ") || piece->starts_with("GET ")) pair.put.reset();
+      if (piece->starts_with("POST ") || piece->starts_with("GET ")) pair.request = {};
       if (piece->starts_with("PUT ")) {
         body_at = piece->find("\r\n\r\n") + 4;
-        pair.put = puts_.size();
-        puts_.push_back({piece->substr(0, body_at), 0});
+        const std::string head = piece->substr(0, body_at);
+        pair.request = {puts_.size(), {}};
+        puts_.push_back({head, 0, std::chrono::steady_clock::now()});
+        if (refusals_ > 0 && body_length(head) > 0) {
+          --refusals_;
+          pair.request.refused = body_length(head);
+        }
       }
-      if (!pair.put) return pair.server.send(*piece);
+      if (!pair.request.put) return pair.server.send(*piece);
+      if (pair.request.refused) {
+        if (puts_.back().head.find("100-continue") != std::string::npos)
+          pair.client.send("HTTP/1.1 100 Continue\r\n\r\n");
+        return swallow_locked(pair, piece->size() - body_at);
+      }
       if (body_at < piece->size() && flip_bit_.exchange(false)) (*piece)[piece->size() - 1] ^= 1;
-      std::uint64_t &passed = puts_[*pair.put].body_bytes;
+      std::uint64_t &passed = puts_[*pair.request.put].body_bytes;
       if (cut_after_) {
         left = *cut_after_ - passed;
         if (*left <= piece->size() - body_at) {
@@ -104,10 +127,29 @@ class PutProxy {
     return false;
   }
 
+  static std::uint64_t body_length(const std::string &head) {
+    const std::string name = "\r\nContent-Length: ";
+    const auto at = head.find(name);
+    return at == std::string::npos ? 0 : std::stoull(head.substr(at + name.size()));
+  }
+
+  bool swallow(Pair &pair, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return swallow_locked(pair, bytes);
+  }
+  bool swallow_locked(Pair &pair, std::uint64_t bytes) {
+    std::uint64_t &come = puts_[*pair.request.put].body_bytes;
+    come += bytes;
+    if (come < *pair.request.refused) return true;
+    pair.client.send("HTTP/1.1 503 Slow Down\r\nRetry-After: " + std::to_string(retry_after_.count()) +
+                     "\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    return false;
+  }
+
   bool pass_answer(Pair &pair) {
     const auto piece = take(pair.server);
     if (!piece) return false;
-    if (pair.put && piece->starts_with("HTTP/1.1 200") && lose_answer_.exchange(false)) {
+    if (pair.request.put && piece->starts_with("HTTP/1.1 200") && lose_answer_.exchange(false)) {
       pair.client.reset();
       return false;
     }
@@ -122,6 +164,8 @@ class PutProxy {
   mutable std::mutex mutex_;
   std::optional<std::uint64_t> cut_after_;  // guarded by mutex_
   std::vector<Put> puts_;                   // guarded by mutex_
+  int refusals_ = 0;                        // guarded by mutex_
+  std::chrono::seconds retry_after_{0};     // guarded by mutex_
   std::thread thread_;
 };
 

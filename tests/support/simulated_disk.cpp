@@ -334,6 +334,12 @@ void SimulatedDisk::rename(const fs::path &from, const fs::path &to) {
   folder->change_entry({from.filename().string(), to.filename().string(), node});
 }
 
+bool SimulatedDisk::rename_new(const fs::path &from, const fs::path &to) {
+  if (find(to) || !find(from)) return false;
+  rename(from, to);
+  return true;
+}
+
 bool SimulatedDisk::remove(const fs::path &path) {
   if (const int error = before(Operation::remove, path)) throw_file_error("cannot remove", path, error);
   const auto node = find(path);
@@ -343,7 +349,7 @@ bool SimulatedDisk::remove(const fs::path &path) {
   return true;
 }
 
-bool SimulatedDisk::make_folder(const fs::path &path) {
+bool SimulatedDisk::make_folder(const fs::path &path, unsigned) {
   const char *what = "cannot make the folder";
   if (const int error = before(Operation::make_folder, path)) throw_file_error(what, path, error);
   if (find(path)) return false;
@@ -359,6 +365,8 @@ bool SimulatedDisk::remove_folder(const fs::path &path) {
   folder_of(path, what)->change_entry({path.filename().string(), {}, nullptr});
   return true;
 }
+
+bool SimulatedDisk::may_open_folder(const fs::path &) { return true; }
 
 void SimulatedDisk::flush_folder(const fs::path &path) {
   const int error = before(Operation::flush_folder, path);

@@ -114,8 +114,10 @@ class SimulatedDisk final : public system::FileSystem {
   std::unique_ptr<system::WritableFile> create(const std::filesystem::path &path, unsigned mode) override;
   /// Within one folder only.
   void rename(const std::filesystem::path &from, const std::filesystem::path &to) override;
+  bool rename_new(const std::filesystem::path &from, const std::filesystem::path &to) override;
   bool remove(const std::filesystem::path &path) override;
-  bool make_folder(const std::filesystem::path &path) override;
+  bool make_folder(const std::filesystem::path &path, unsigned mode) override;
+  bool may_open_folder(const std::filesystem::path &path) override;
   bool remove_folder(const std::filesystem::path &path) override;
   void flush_folder(const std::filesystem::path &path) override;
   std::vector<system::FolderEntry> list(const std::filesystem::path &path) override;

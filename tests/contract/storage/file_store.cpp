@@ -114,3 +114,15 @@ TEST_CASE("a file store needs a folder") {
   CHECK(error_of([&] { make_file_store(folder.path() / "plain"); }).code() != ErrorCode::ok);
   CHECK(error_of([&] { make_file_store(folder.path() / "plain" / "below"); }).code() == ErrorCode::io);
 }
+
+TEST_CASE("weights and training data are for the owner alone, whatever the umask") {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  put(*make_file_store(folder.path() / "state/store"), "a/b/c", "abc");
+  ::umask(before);
+  for (const auto &entry : fs::recursive_directory_iterator(folder.path())) {
+    INFO(entry.path());
+    const auto others = fs::perms::group_all | fs::perms::others_all;
+    CHECK((entry.status().permissions() & others) == fs::perms::none);
+  }
+}

@@ -1,6 +1,7 @@
 // What only the transport over HTTP promises.
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -49,9 +50,10 @@ class Served {
  public:
   explicit Served(const std::shared_ptr<ObjectStore> &store = make_memory_store(),
                   unsigned handler_threads = 4)
-      : small(constant(0), 12, options_with(store)), server_(*small.coordinator, serve(handler_threads)) {
-    HttpTransportOptions client;
-    client.url = server_.url();
+      : small(constant(0), 12, options_with(store)), serve_(serve(handler_threads)) {
+    server_.emplace(*small.coordinator, serve_);
+    serve_.port = server_->port();
+    client.url = server_->url();
     client.token = small.coordinator->add_worker({"w", WorkerKind::own}).token;
     worker = std::make_unique<ManualWorker>(make_http_transport(client));
     worker->connect();
@@ -59,9 +61,14 @@ class Served {
     task = worker->task();
   }
 
-  std::string url() const { return server_.url(); }
+  std::string url() const { return server_->url(); }
+  void restart_server() {
+    server_.reset();
+    server_.emplace(*small.coordinator, serve_);
+  }
 
   SmallJob small;
+  HttpTransportOptions client;
   std::unique_ptr<ManualWorker> worker;
   Task task;
 
@@ -74,7 +81,8 @@ class Served {
     return options;
   }
 
-  CoordinatorServer server_;
+  ServeOptions serve_;
+  std::optional<CoordinatorServer> server_;
 };
 
 }  // namespace
@@ -133,4 +141,56 @@ TEST_CASE("a transfer from a disk that stands still does not hold up heartbeats 
   CHECK(stands_still);
   CHECK(beats);
   CHECK(std::filesystem::exists(folder.path() / "weights"));
+}
+
+TEST_CASE("URLs that were signed before the server was started again are renewed") {
+  Served served;
+  served.restart_server();
+  CHECK(served.worker->weights(served.task) == constant(0));
+  CHECK(served.worker->train(served.task, constant(1)).accepted);
+}
+
+TEST_CASE("fresh URLs are given to the process that has the worker's session, and to no other") {
+  Served served;
+  http::HttpClient client;
+  const auto ask = [&](std::uint64_t lease, const std::string &key) {
+    http::HttpClientRequest request;
+    request.method = "POST";
+    request.url = served.url() + "/api/v1/worker/url";
+    request.headers["Authorization"] = "Bearer " + served.client.token;
+    request.headers["Content-Type"] = "application/json";
+    request.body = R"({"lease":)" + std::to_string(lease) + R"(,"key":")" + key + R"("})";
+    return client.perform(request);
+  };
+  const std::uint64_t older = served.worker->lease();
+  CHECK(ask(older, served.task.global.key).status == 200);
+  ManualWorker newer(make_http_transport(served.client), "newer");
+  newer.connect();
+  const Task task = newer.task();
+  CHECK(ask(newer.lease(), task.global.key).status == 200);
+  const auto refused = ask(older, task.global.key);
+  CHECK(refused.status == 409);
+  CHECK(refused.body.find("lease_superseded") != std::string::npos);
+}
+
+TEST_CASE("an answer that asks to be left alone for a while says so, up to a bound") {
+  const auto retry_after = [](const std::string &status, const std::string &header) {
+    RawServer busy([&](RawConnection &connection) {
+      connection.receive_until("}");
+      connection.send("HTTP/1.1 " + status + "\r\nContent-Length: 0\r\n" + header + "\r\n");
+    });
+    HttpTransportOptions options;
+    options.url = busy.url("");
+    options.token = "token";
+    const auto transport = make_http_transport(options);
+    const Error error = error_of([&] { transport->heartbeat({.lease = 1, .progress = {}}); });
+    CHECK(error.code() == ErrorCode::unavailable);
+    return error.retry_after();
+  };
+  CHECK(retry_after("503 Service Unavailable", "") == std::chrono::seconds(0));
+  CHECK(retry_after("503 Service Unavailable", "Retry-After: 7\r\n") == std::chrono::seconds(7));
+  CHECK(retry_after("429 Too Many Requests", "retry-after: 1\r\n") == std::chrono::seconds(1));
+  CHECK(retry_after("429 Too Many Requests", "Retry-After: 86400\r\n") == limits::kRetryAfterMax);
+  CHECK(retry_after("503 Service Unavailable", "Retry-After: Fri, 31 Dec 2100 23:59:59 GMT\r\n") ==
+        std::chrono::seconds(0));
 }

@@ -101,6 +101,7 @@ TEST_CASE("a worker reaches its own task's objects and nothing else") {
   const auto file = folder.path() / "object";
   a.transport().download(*task_a.train, file, {});
   CHECK(std::filesystem::file_size(file) == task_a.train->bytes);
+  CHECK(std::filesystem::status(file).permissions() == std::filesystem::perms(0600));  // training data
 
   ObjectRef others = *task_b.train;
   others.url.clear();

@@ -235,3 +235,26 @@ TEST_CASE("An exception of a source reaches the caller") {
     CHECK(error->message() == "bad sector");
   }
 }
+
+TEST_CASE("An update whose storage is not there now is not taken for a damaged one") {
+  struct Unreachable final : ByteSource {
+    explicit Unreachable(ErrorCode reason) : code(reason) {}
+    std::uint64_t size() const override { return 1'000; }
+    void read_at(std::uint64_t, std::span<std::byte>) const override { throw Error(code, "not there now"); }
+    ErrorCode code;
+  };
+  for (const ErrorCode code :
+       {ErrorCode::io, ErrorCode::unavailable, ErrorCode::timeout, ErrorCode::cancelled}) {
+    const Unreachable source(code);
+    const auto error = refusal_of_call(kSpecs, {{1, 1, &source}});
+    REQUIRE(error.has_value());
+    CHECK(error->code() == code);
+  }
+  for (const ErrorCode code : {ErrorCode::corrupt_data, ErrorCode::too_large}) {
+    const Unreachable source(code);
+    const auto error = refusal_of_call(kSpecs, {{1, 1, &source}});
+    REQUIRE(error.has_value());
+    CHECK(error->code() == ErrorCode::corrupt_data);
+    CHECK(contains(error->message(), "worker 1"));
+  }
+}

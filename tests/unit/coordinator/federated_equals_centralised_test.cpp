@@ -110,7 +110,7 @@ StateDict descended(const StateDict &weights, const std::vector<double> &gradien
 class SoftmaxTrainer final : public Trainer {
  public:
   explicit SoftmaxTrainer(const TrainerJob &job) : job_(job) {}
-  Evaluation evaluate(const StateDict &) override {
+  Evaluation evaluate(const StateDict &, const TrainMonitor &) override {
     throw Error(ErrorCode::internal, "this dataset has no validation examples");
   }
   StateDict train(const StateDict &global, const RoundTask &task, TrainMonitor &monitor) override {

@@ -1,9 +1,12 @@
 // The REST API over a real socket, against its own OpenAPI document.
 #include <algorithm>
 #include <cctype>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "http/http_client.hpp"
 #include "parsyn/http.hpp"
@@ -11,6 +14,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/small_job.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace parsyn;
 using namespace parsyn::test;
@@ -20,7 +24,7 @@ namespace {
 
 class Api {
  public:
-  Api() {
+  explicit Api(const CoordinatorOptions &with = {}) : small(constant(0), 12, with) {
     ServeOptions options;
     options.port = 0;
     options.operator_token = "operator-token";
@@ -40,12 +44,48 @@ class Api {
   }
   json get(const std::string &path) { return json::parse(send("GET", path).body); }
   std::string url() const { return server_->url(); }
+  void stop() { server_->stop(); }
 
   SmallJob small;
 
  private:
   std::optional<CoordinatorServer> server_;
   http::HttpClient client_;
+};
+
+/// A store that takes nothing of a dataset before it is let go.
+class HeldStore final : public ObjectStore {
+ public:
+  std::unique_ptr<ObjectWriter> create(std::string_view key) override {
+    auto writer = inner_->create(key);
+    if (key.find("/train") == std::string_view::npos || !holds) return writer;
+    return std::make_unique<HeldWriter>(std::move(writer), *this);
+  }
+  std::unique_ptr<ByteSource> open(std::string_view key) const override { return inner_->open(key); }
+  ObjectInfo stat(std::string_view key) const override { return inner_->stat(key); }
+  std::vector<std::string> list(std::string_view prefix) const override { return inner_->list(prefix); }
+  void remove(std::string_view key) override { inner_->remove(key); }
+
+  bool holds = false;
+  Gate gate;
+
+ private:
+  class HeldWriter final : public ObjectWriter {
+   public:
+    HeldWriter(std::unique_ptr<ObjectWriter> writer, HeldStore &store)
+        : writer_(std::move(writer)), store_(store) {}
+    void write(std::span<const std::byte> bytes) override {
+      store_.gate.wait();
+      writer_->write(bytes);
+    }
+    ObjectInfo commit() override { return writer_->commit(); }
+
+   private:
+    std::unique_ptr<ObjectWriter> writer_;
+    HeldStore &store_;
+  };
+
+  std::shared_ptr<ObjectStore> inner_ = make_memory_store();
 };
 
 json job_body(const Api &api) {
@@ -138,7 +178,18 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
   CHECK(status.at("state") == "completed");
   CHECK(status.at("rounds").size() == 2);
   CHECK(status.at("workers").at(0).at("worker_id") == 1);
-  CHECK(api.get(path + "/losses?round=1").at("items").at(0).at("losses").size() == 3);
+  const json losses = api.get(path + "/losses?round=1");
+  CHECK(losses.at("items").at(0).at("losses").size() == 3);
+  CHECK(losses.at("next").is_null());
+  const json first_page = api.get(path + "/losses?limit=1");
+  CHECK(first_page.at("items").at(0).at("round") == 1);
+  CHECK(first_page.at("next") == "1-1");
+  const json second_page = api.get(path + "/losses?limit=1&after=1-1");
+  CHECK(second_page.at("items").at(0).at("round") == 2);
+  CHECK(second_page.at("next").is_null());
+  CHECK(api.get(path + "/losses").at("items").size() == 2);
+  for (const char *query : {"?after=x", "?after=", "?limit=0", "?limit=501"})
+    CHECK(api.send("GET", path + "/losses" + query).status == 400);
   const auto model = api.send("GET", path + "/model");
   CHECK(model.sha256 == status.at("rounds").at(1).at("model_sha256").get<std::string>());
   CHECK(model.headers.at("X-Content-SHA256") == model.sha256);
@@ -191,6 +242,55 @@ TEST_CASE("all faults of a job are told in one answer, those of the text and tho
   CHECK(api.get("/api/v1/training-jobs").at("items").empty());
 }
 
+TEST_CASE("a fault of the text hides none against the registry, whatever its code is") {
+  Api api;
+  const auto faults_of = [&](json body) {
+    const auto answer = api.send("POST", "/api/v1/training-jobs", body.dump());
+    CHECK(answer.status == 400);
+    const json problem = json::parse(answer.body);
+    std::set<std::string> faults;
+    for (const json &fault : problem.at("errors"))
+      faults.insert(fault.at("field").get<std::string>() + " " + fault.at("code").get<std::string>());
+    return faults;
+  };
+  using Faults = std::set<std::string>;
+  // Its targets are numbers: there are no classes to divide by.
+  json body = job_body(api);
+  body["distributed"]["partitioning"] = {{"kind", "dirichlet"}};
+  const Faults skewed{"distributed.partitioning.kind contradiction"};
+  CHECK(faults_of(body) == skewed);
+  body["colour"] = 1;
+  CHECK(faults_of(body) == Faults{"colour unknown_field", "distributed.partitioning.kind contradiction"});
+  // One that is wrong by itself is told once.
+  body["distributed"]["partitioning"]["kind"] = "odd";
+  CHECK(faults_of(body) == Faults{"colour unknown_field", "distributed.partitioning.kind unknown_value"});
+
+  // Of what could not be read nothing is compared: 13 workers would be too many for 12 examples.
+  body = job_body(api);
+  body["colour"] = 1;
+  body["distributed"]["min_workers"] = 13;
+  body["distributed"]["max_workers"] = 13;
+  CHECK(faults_of(body) == Faults{"colour unknown_field", "dataset_id too_few_examples"});
+  body["worker_selection"] = {{"mode", 7}};
+  CHECK(faults_of(body) == Faults{"colour unknown_field", "worker_selection.mode type"});
+}
+
+TEST_CASE("the error of docs/rest.md is the one that is answered") {
+  Api api;
+  api.send("POST", "/api/v1/workers", R"({"name": "w", "kind": "own"})");
+  json body = job_body(api);
+  body["distributed"]["min_workers"] = 0;
+  body["worker_selection"] = {{"mode", "own"}, {"worker_ids", {1, 3}}};
+  const auto answer = api.send("POST", "/api/v1/training-jobs", body.dump());
+  CHECK(answer.status == 400);
+  std::ifstream guide(std::string(PARSYN_TEST_DATA) + "/../docs/rest.md");
+  const std::string text{std::istreambuf_iterator<char>(guide), std::istreambuf_iterator<char>()};
+  const std::size_t begin = text.find("```json\n");
+  REQUIRE(begin != std::string::npos);
+  const std::size_t end = text.find("```", begin + 8);
+  CHECK(json::parse(answer.body) == json::parse(text.substr(begin + 8, end - begin - 8)));
+}
+
 TEST_CASE("fault 127: whatever is wrong with a body is a 400, and nothing is created") {
   Api api;
   const std::string good = job_body(api).dump();
@@ -218,6 +318,65 @@ TEST_CASE("the same idempotency key gives the same job, and another job under it
   json other = job_body(api);
   other["name"] = "another";
   CHECK(api.send("POST", "/api/v1/training-jobs", other.dump(), key).status == 409);
+}
+
+TEST_CASE("datasets, models and workers take an idempotency key") {
+  Api api;
+  const TemporaryFolder folder;
+  const http::Headers key{{"Idempotency-Key", "k1"}, {"Content-Type", "application/json"}};
+  const std::string file = folder.file("data.csv", "a,label\n1,0\n2,1\n").string();
+  const auto check_once = [&](const std::string &path, const json &body, const json &other) {
+    INFO(path);
+    const auto first = api.send("POST", path, body.dump(), key);
+    REQUIRE(first.status == 201);
+    const auto second = api.send("POST", path, body.dump(), key);
+    CHECK(second.status == 201);
+    CHECK(second.body == first.body);
+    CHECK(second.headers.at("Location") == first.headers.at("Location"));
+    CHECK(api.send("POST", path, other.dump(), key).status == 409);
+  };
+  check_once("/api/v1/datasets", {{"name", "d"}, {"train", {{"path", file}}}},
+             {{"name", "e"}, {"train", {{"path", file}}}});
+  check_once("/api/v1/models", {{"name", "m"}, {"kind", "mlp"}, {"sizes", {1, 1}}},
+             {{"name", "m"}, {"kind", "mlp"}, {"sizes", {1, 2}}});
+
+  const std::string worker = R"({"name": "w", "kind": "own"})";
+  const auto made = api.send("POST", "/api/v1/workers", worker, key);
+  REQUIRE(made.status == 201);
+  const auto again = api.send("POST", "/api/v1/workers", worker, key);
+  CHECK(again.status == 409);
+  CHECK(again.body.find(json::parse(made.body).at("token").get<std::string>()) == std::string::npos);
+  CHECK(api.get("/api/v1/workers").at("items").size() == 1);
+  for (const char *path : {"/api/v1/workers", "/api/v1/datasets", "/api/v1/models"}) {
+    CHECK(api.send("POST", path, worker, {{"Idempotency-Key", std::string(201, 'k')}}).status == 400);
+  }
+}
+
+TEST_CASE("a server that stops ends the registration of a large dataset, and keeps nothing of it") {
+  const auto store = std::make_shared<HeldStore>();
+  CoordinatorOptions options;
+  options.store = store;
+  Api api(options);
+  const auto before = store->list("");
+  store->holds = true;
+  const TemporaryFolder folder;
+  MemorySink file;
+  write_safetensors(few_examples(6'000'000).to_state_dict(), file);
+  const std::string path = folder
+                               .file("data.safetensors", {reinterpret_cast<const char *>(file.bytes().data()),
+                                                          file.bytes().size()})
+                               .string();
+  std::thread client([&] {
+    const json body{{"name", "large"}, {"train", {{"path", path}}}};
+    CHECK_THROWS_AS(api.send("POST", "/api/v1/datasets", body.dump()), Error);
+  });
+  CHECK(store->gate.reached());
+  std::thread stopping([&] { api.stop(); });
+  client.join();  // its connection is closed: the server waits for the handler only
+  store->gate.open();
+  stopping.join();
+  CHECK(api.small.coordinator->datasets().size() == 1);
+  CHECK(store->list("") == before);
 }
 
 TEST_CASE("an idempotency key that is too long or no printable ASCII is refused, and creates nothing") {

@@ -1,11 +1,14 @@
 // A coordinator that ends in the middle of things and starts again from its journal and its store.
+#include <algorithm>
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "coordinator/make_coordinator.hpp"
 #include "http/http_client.hpp"
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
+#include "support/counting_trainer.hpp"
 #include "support/moved_clock.hpp"
 #include "support/small_job.hpp"
 
@@ -89,7 +92,13 @@ class FailingJournal final : public Journal {
       ++refused;
       throw Error(ErrorCode::unavailable, "no space left on device");
     }
+    const bool is_slow =
+        std::ranges::any_of(batch, [&](const JournalWrite &write) { return write.table == slow_table; });
+    if (is_slow) {
+      if (Gate *gate = slow.exchange(nullptr)) gate->wait();
+    }
     inner_->commit(batch);
+    if (is_slow) ++slow_commits;
   }
   void for_each(std::string_view table, const KeyRange &range, const Visit &visit) const override {
     inner_->for_each(table, range, visit);
@@ -99,6 +108,12 @@ class FailingJournal final : public Journal {
   std::atomic<bool> full{false};
   std::atomic<bool> broken{false};
   std::atomic<int> refused{0};
+  /// The next commit with something for `slow_table` waits here.
+  std::atomic<Gate *> slow{nullptr};
+  std::atomic<int> slow_commits{0};
+  const std::string slow_table;
+
+  explicit FailingJournal(std::string slow_table_name = "workers") : slow_table(std::move(slow_table_name)) {}
 
  private:
   std::shared_ptr<Journal> inner_ = make_memory_journal();
@@ -307,6 +322,87 @@ TEST_CASE("a journal that cannot write for now holds answers back, and refuses w
   CHECK(small.coordinator->workers().size() == 1);
 }
 
+TEST_CASE("time in which the journal takes nothing ends no lease, and no round") {
+  const bool is_full = GENERATE(true, false);  // else one commit takes long
+  const auto journal = std::make_shared<FailingJournal>();
+  CoordinatorOptions options = lasting(limits::kKeepRoundsDefault);
+  options.journal = journal;
+  MovedClock clock;
+  const auto make = [&](const auto &with) { return coordinator::make_coordinator(with, clock); };
+  SmallJob small(constant(0), 12, options, make);
+  std::vector<ManualWorker> workers = small.join(2);
+  const Id job = small.coordinator->submit(small.config(2, 2)).id;
+  std::vector<Task> tasks;
+  for (ManualWorker &worker : workers) tasks.push_back(worker.task());
+  const auto left = [&] { return small.coordinator->job(job).deadline_seconds.value_or(0); };
+  const auto live = [&] {
+    return std::ranges::count_if(small.coordinator->workers(),
+                                 [](const WorkerInfo &info) { return info.live; });
+  };
+  clock.move(std::chrono::seconds(10));
+  for (ManualWorker &worker : workers)
+    worker.transport().heartbeat({.lease = worker.lease(), .progress = {}});
+
+  Gate gate;
+  if (is_full) {
+    journal->full = true;
+  } else {
+    journal->slow = &gate;
+  }
+  std::thread waiting([&] { small.coordinator->add_worker({"a"}); });
+  CHECK((is_full ? eventually([&] { return !small.coordinator->failure().empty(); }) : gate.reached()));
+  clock.move(std::chrono::minutes(10));
+  if (is_full)
+    CHECK_THROWS_AS(workers[0].transport().heartbeat({.lease = workers[0].lease(), .progress = {}}), Error);
+  journal->full = false;
+  gate.open();
+  waiting.join();
+
+  CHECK(live() == 2);
+  CHECK(left() > 40);
+  CHECK(left() <= 50);
+  CHECK(small.coordinator->job(job).state == JobState::running);
+  SECTION("the round goes on, with the leases that there were") {
+    for (std::size_t i = 0; i < 2; ++i) CHECK(workers[i].train(tasks[i], constant(3)).accepted);
+    CHECK(small.ended(job).state == JobState::completed);
+  }
+  SECTION("the later deadline is kept") {
+    small.coordinator.reset();
+    small.coordinator = make(options);
+    CHECK(left() > 40);
+    CHECK(left() <= 50);
+  }
+  SECTION("leases end all the same when no heartbeat comes from now on, and so does the round") {
+    clock.move(options.lease_duration);
+    CHECK(eventually([&] { return live() == 0; }));
+    clock.move(std::chrono::seconds(50));
+    CHECK(eventually([&] { return small.coordinator->job(job).state == JobState::failed; }));
+  }
+}
+
+TEST_CASE("a model is shown when its round is in the journal, not before") {
+  const auto journal = std::make_shared<FailingJournal>("rounds");
+  CoordinatorOptions options;
+  options.journal = journal;
+  SmallJob small(constant(0), 12, options);
+  ManualWorker worker = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  const Task task = worker.task();
+  Gate gate;
+  journal->slow = &gate;
+  CHECK(worker.train(task, constant(3)).accepted);
+  REQUIRE(gate.reached());
+  auto shown = std::async(std::launch::async, [&] {
+    const std::string key = small.coordinator->job_model(job).key;
+    return std::pair(key, journal->slow_commits.load());
+  });
+  CHECK(shown.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
+  gate.open();
+  const auto [key, commits] = shown.get();
+  CHECK(commits == 1);
+  CHECK(key.find("/global-1") != std::string::npos);
+}
+
 TEST_CASE("/readyz gives the reason while nothing can be changed, and /healthz stays up") {
   const auto journal = std::make_shared<FailingJournal>();
   CoordinatorOptions options;
@@ -383,6 +479,78 @@ TEST_CASE("a worker that is live but does no step is reported as stalled, once, 
   CHECK(!run.coordinator->job(job).workers.at(0).stalled);
   CHECK(workers[0].train(task, constant(2)).accepted);
   CHECK(run.coordinator->wait(job, std::chrono::seconds(10)).state == JobState::completed);
+}
+
+TEST_CASE("a worker that hangs is reported, whatever it was doing, and whether it has begun or not") {
+  Restarts run;
+  run.options().stall_timeout = std::chrono::seconds(20);
+  std::vector<ManualWorker> workers = run.join(1);
+  run.restart(workers);
+  const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
+  const Task task = workers[0].task();
+  const std::string phase = GENERATE("no progress", "", "downloading", "evaluating", "uploading");
+  Heartbeat heartbeat = training(workers[0], task);
+  heartbeat.progress->phase = phase;
+  if (phase == "no progress") heartbeat.progress.reset();
+  const bool begun = heartbeat.progress && !phase.empty();
+  const auto stalls = [&] {
+    std::vector<std::string> texts;
+    for (const Event &event : run.coordinator->events_after(job, 0, 1'000)) {
+      if (event.type == "worker_stalled") texts.push_back(event.text);
+    }
+    return texts;
+  };
+  const auto beat = [&] {
+    run.clock.move(std::chrono::seconds(10));
+    workers[0].transport().heartbeat(heartbeat);
+  };
+  workers[0].transport().heartbeat(heartbeat);
+  beat();
+  CHECK(stalls().empty());
+  CHECK_FALSE(run.coordinator->job(job).workers.at(0).stalled);
+  beat();
+  beat();
+  const std::vector<std::string> texts = stalls();
+  REQUIRE(texts.size() == 1);
+  const std::string expected =
+      !begun ? "has not begun its task of round 1 for 20 s" : "has been " + phase + " for 20 s";
+  CHECK(texts[0].find(expected) != std::string::npos);
+  CHECK(run.coordinator->job(job).workers.at(0).stalled);
+  // It goes on, or begins.
+  heartbeat = training(workers[0], task);
+  workers[0].transport().heartbeat(heartbeat);
+  CHECK_FALSE(run.coordinator->job(job).workers.at(0).stalled);
+  CHECK(workers[0].train(task, constant(2)).accepted);
+  CHECK(run.coordinator->wait(job, std::chrono::seconds(10)).state == JobState::completed);
+}
+
+TEST_CASE("one that hangs in a task that is over is reported for the task that it does not begin") {
+  Restarts run;
+  run.options().stall_timeout = std::chrono::seconds(20);
+  std::vector<ManualWorker> workers = run.join(1);
+  run.restart(workers);
+  JobConfig config = run.config(workers, 1);
+  config.distributed->fault_tolerance = 2;
+  const Id job = run.coordinator->submit(config, {}).id;
+  const Task over = workers[0].task();
+  const Heartbeat heartbeat = training(workers[0], over);
+  const auto stalled = [&] {
+    const auto events = run.coordinator->events_after(job, 0, 1'000);
+    return std::ranges::any_of(events, [](const Event &event) {
+      return event.type == "worker_stalled" && event.text.find("has not begun its task") != std::string::npos;
+    });
+  };
+  // The deadline of the first attempt passes, and it is invited to the second.
+  for (int i = 0; i < 8; ++i) {
+    workers[0].transport().heartbeat(heartbeat);
+    run.clock.move(std::chrono::seconds(10));
+  }
+  CHECK_FALSE(stalled());
+  for (int i = 0; i < 3; ++i) {
+    workers[0].transport().heartbeat(heartbeat);
+    run.clock.move(std::chrono::seconds(10));
+  }
+  CHECK(stalled());
 }
 
 TEST_CASE("a report whose answer was lost is a repeat, even when its round or its job has ended since") {

@@ -88,6 +88,23 @@ TEST_CASE("a body over the limit is refused, in memory and in a file") {
   }
 }
 
+TEST_CASE(
+    "a file that cannot be written is told with the system's reason, and not as one that the server lacks") {
+  const TemporaryFolder folder;
+  HttpServer server({}, {object_route(pattern_bytes(1000), "v1")});
+  HttpClient client;
+  auto request = get(server.url() + "/object");
+  request.output_file = folder.path() / "no" / "such" / "file";
+  const Error missing = error_of([&] { client.perform(request); });
+  CHECK(missing.code() == ErrorCode::io);
+  CHECK(mentions(missing, "No such file or directory"));
+  CHECK(mentions(missing, request.output_file->string()));
+  request.output_file = folder.file("a", "file") / "below";
+  const Error not_a_folder = error_of([&] { client.perform(request); });
+  CHECK(not_a_folder.code() == ErrorCode::io);
+  CHECK(mentions(not_a_folder, "Not a directory"));
+}
+
 TEST_CASE("nobody listens, no such name, no such scheme") {
   std::uint16_t port = 0;
   { port = RawListener().port(); }

@@ -1,5 +1,10 @@
 // Answers that come later, streams, peers that leave, and the ends of a server.
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -28,6 +33,16 @@ Route park_route(Mailbox<Responder> &parked, Event *done = nullptr, const std::s
     if (done) respond.on_done([done] { done->happen(); });
     parked.put(respond);
   });
+}
+
+bool machine_has_ipv6() {
+  const int descriptor = ::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_loopback;
+  const bool bound = ::bind(descriptor, reinterpret_cast<const sockaddr *>(&address), sizeof address) == 0;
+  ::close(descriptor);
+  return bound;
 }
 
 const std::string kPark = "GET /park HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -355,16 +370,81 @@ TEST_CASE("a taken port and a bad address are said in words, and the attempt lea
 }
 
 TEST_CASE("a server listens on IPv6 as well") {
-  HttpServerOptions options;
-  options.address = "::1";
-  std::unique_ptr<HttpServer> server;
-  try {
-    server = std::make_unique<HttpServer>(options, std::vector<Route>{ping_route()});
-  } catch (const Error &error) {
-    WARN("this machine has no IPv6: " << error.what());
+  if (!machine_has_ipv6()) {
+    // Catch2 2 has no skipped tests.
+    std::cerr << "SKIPPED: a server listens on IPv6 as well: this machine has no ::1\n";
     return;
   }
-  CHECK(server->url().starts_with("http://[::1]:"));
+  HttpServerOptions options;
+  options.address = "::1";
+  const HttpServer server(options, {ping_route()});
+  CHECK(server.url().starts_with("http://[::1]:"));
   HttpClient client;
-  CHECK(client.perform(get(server->url() + "/ping")).body == "pong");
+  CHECK(client.perform(get(server.url() + "/ping")).body == "pong");
+}
+
+TEST_CASE("a stream's writer waits for room, and a slow reader gets everything") {
+  Mailbox<Responder> streams;
+  Event room;
+  HttpServerOptions options;
+  options.stream_queue_bytes_max = 64 << 10;
+  HttpServer server(options, {route("GET", "/stream", [&](const HttpRequest &, const Responder &respond) {
+                      respond.start_stream(200, {});
+                      streams.put(respond);
+                    })});
+  RawConnection reader(server.port());
+  reader.send("GET /stream HTTP/1.0\r\n\r\n");
+  REQUIRE(streams.wait(1).size() == 1);
+  const Responder stream = streams.wait(1)[0];
+  CHECK_FALSE(stream.is_full());
+  // Nobody reads: what the operating system takes is not waiting, then the queue fills up.
+  const std::string piece = pattern_bytes(1 << 10);
+  std::string sent;
+  std::size_t waits = 0;
+  const auto write_until_full = [&] {
+    while (!stream.is_full()) {
+      REQUIRE(stream.write(piece));
+      sent += piece;
+    }
+    stream.on_room([&] { room.happen(); });
+    ++waits;
+  };
+  write_until_full();
+  std::string got = reader.receive_until("\r\n\r\n");
+  got.erase(0, got.find("\r\n\r\n") + 4);
+  while (waits < 20) {
+    while (!room.wait(waits, milliseconds(0))) got += reader.receive(milliseconds(20));
+    write_until_full();
+  }
+  stream.end_stream();
+  got += reader.receive_all();
+  CHECK(got == sent);
+  // Over: who waits is told.
+  CHECK(room.wait(waits));
+  stream.on_room([&] { room.happen(); });
+  CHECK(room.wait(waits + 1));
+}
+
+TEST_CASE("a handler sees that nobody waits for its answer any more") {
+  Mailbox<Responder> parked;
+  Event done;
+  const auto park = [&](const HttpRequest &, const Responder &respond) {
+    respond.on_done([&] { done.happen(); });
+    parked.put(respond);
+  };
+  HttpServer server({}, {route("POST", "/park", park)});
+  const std::string request = "POST /park HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+  RawConnection leaves(server.port());
+  leaves.send(request);
+  RawConnection stays(server.port());
+  REQUIRE(parked.wait(1).size() == 1);
+  stays.send(request);
+  REQUIRE(parked.wait(2).size() == 2);
+  CHECK_FALSE(parked.wait(1)[0].is_gone());
+  leaves.close();
+  REQUIRE(done.wait(1));
+  CHECK(parked.wait(2)[0].is_gone());
+  CHECK_FALSE(parked.wait(2)[1].is_gone());
+  server.stop();
+  CHECK(parked.wait(2)[1].is_gone());
 }

@@ -119,8 +119,7 @@ TEST_CASE("what is not a journal is refused and left as it is") {
   CHECK(mentions(refusal_of(folder.path() / "pipe"), "is not a regular file"));
   CHECK(error_of([&] { open_journal(""); }).code() == ErrorCode::invalid_argument);
   CHECK(error_of([&] { open_journal(folder.path() / ""); }).code() == ErrorCode::invalid_argument);
-  CHECK(error_of([&] { open_journal(folder.path() / "text" / "journal.sqlite"); }).code() ==
-        ErrorCode::not_found);
+  CHECK(mentions(error_of([&] { open_journal(folder.path() / "text" / "journal.sqlite"); }), "no folder"));
   CHECK(error_of([&] {
           make_sqlite_journal({folder.path() / "x", "no-such-vfs", {}});
         }).code() == ErrorCode::invalid_argument);

@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -39,7 +38,7 @@ struct Values {
   std::optional<int> exit_code;
 };
 
-Values read(std::initializer_list<std::string> arguments, bool place_is_required = false) {
+Values read(const std::vector<std::string> &arguments, bool place_is_required = false) {
   Values values;
   Settings settings("program", "does something");
   CLI::App &app = settings.app();
@@ -93,6 +92,28 @@ TEST_CASE("a switch is true or false in the environment and in a file") {
   CHECK(read({"--config", folder.file("odd", "open = perhaps\n").string()}).exit_code == 2);
   const Variable variable("PARSYN_TEST_OPEN", "0");
   CHECK_FALSE(read({}).open);
+}
+
+TEST_CASE("what comes first decides about a switch, whether it is on or off") {
+  const TemporaryFolder folder;
+  const auto file_with = [&](const std::string &value) {
+    return folder.file("settings", "open = " + value + "\n").string();
+  };
+  for (const std::string flag : {"", "--open", "--open=true", "--open=false"}) {
+    for (const std::string variable : {"", "true", "false"}) {
+      for (const std::string line : {"", "true", "false"}) {
+        INFO("flag '" << flag << "', environment '" << variable << "', file '" << line << "'");
+        const Variable set("PARSYN_TEST_OPEN", variable.c_str());
+        std::vector<std::string> arguments;
+        if (!flag.empty()) arguments.push_back(flag);
+        if (!line.empty()) arguments.insert(arguments.end(), {"--config", file_with(line)});
+        const std::string decides = !flag.empty() ? flag : !variable.empty() ? variable : line;
+        const Values values = read(arguments);
+        CHECK_FALSE(values.exit_code);
+        CHECK(values.open == (decides == "--open" || decides == "--open=true" || decides == "true"));
+      }
+    }
+  }
 }
 
 TEST_CASE("a value from the environment or a file is checked like a flag's") {

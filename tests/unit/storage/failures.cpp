@@ -173,9 +173,9 @@ TEST_CASE("stat flushes the folder of an object that it does not know before it 
 
 TEST_CASE("folders that a crash has left empty are not in the way of an object") {
   SimulatedDisk disk;
-  disk.make_folder("/store");
-  disk.make_folder("/store/jobs");
-  disk.make_folder("/store/jobs/1");
+  disk.make_folder("/store", 0700);
+  disk.make_folder("/store/jobs", 0700);
+  disk.make_folder("/store/jobs/1", 0700);
   const auto store = storage::make_file_store("/store", disk);
   CHECK(store->list("").empty());
   put(*store, "jobs", "x");
@@ -200,4 +200,22 @@ TEST_CASE("opening a store removes what other sessions left unfinished, and not 
   storage::make_file_store("/store", disk);
   writer->commit();
   CHECK(get(*again, "jobs/new") == "half");
+}
+
+TEST_CASE("a folder that is there is flushed into the one above, and a flush that fails is told") {
+  SimulatedDisk disk;
+  disk.make_folder("/store", system::kPrivateFolder);
+  std::vector<std::string> flushed;
+  int error = 0;
+  disk.before_operation = [&](const SimulatedDisk::Call &call) {
+    if (call.operation != Operation::flush_folder) return 0;
+    flushed.push_back(call.path.string());
+    return error;
+  };
+  system::make_folders("/store", system::kPrivateFolder, disk);
+  CHECK(flushed == std::vector<std::string>{"/"});
+  error = EIO;
+  CHECK(error_of([&] { system::make_folders("/store", system::kPrivateFolder, disk); }).code() ==
+        ErrorCode::io);
+  CHECK(error_of([&] { storage::make_file_store("/store", disk); }).code() == ErrorCode::io);
 }

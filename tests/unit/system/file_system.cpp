@@ -2,9 +2,11 @@
 
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <set>
 #include <string>
 
@@ -73,8 +75,8 @@ TEST_CASE("folders and names come and go, and the answer says whether they were 
   const TemporaryFolder folder;
   system::FileSystem &files = system::posix_file_system();
   const fs::path below = folder.path() / "below";
-  CHECK(files.make_folder(below));
-  CHECK(!files.make_folder(below));
+  CHECK(files.make_folder(below, 0700));
+  CHECK(!files.make_folder(below, 0700));
   folder.file("plain", "x");
   fs::create_symlink("plain", folder.path() / "link");
   std::set<std::pair<std::string, FileKind>> entries;
@@ -152,4 +154,66 @@ TEST_CASE("folders are made with all those above them") {
   folder.file("plain", "x");
   CHECK(error_of([&] { system::make_folders(folder.path() / "plain"); }).code() == ErrorCode::io);
   CHECK(error_of([&] { system::make_folders(folder.path() / "plain/x"); }).code() == ErrorCode::io);
+}
+
+TEST_CASE("what is made is for its owner alone, unless other permissions are asked for") {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(0);
+  system::make_folders(folder.path() / "a/b");
+  system::make_folders(folder.path() / "open", 0755);
+  system::write_text_file(folder.path() / "a/file", "x");
+  system::write_text_file(folder.path() / "a/open", "x", 0644);
+  ::umask(before);
+  const auto mode_of = [&](const char *name) {
+    struct stat info {};
+    REQUIRE(::stat((folder.path() / name).c_str(), &info) == 0);
+    return info.st_mode & 0777;
+  };
+  CHECK(mode_of("a") == 0700);
+  CHECK(mode_of("a/b") == 0700);
+  CHECK(mode_of("open") == 0755);
+  CHECK(mode_of("a/file") == 0600);
+  CHECK(mode_of("a/open") == 0644);
+}
+
+TEST_CASE("a folder that is there is taken, also where the one above may not be opened") {
+  const TemporaryFolder folder;
+  const fs::path above = folder.path() / "above";
+  system::make_folders(above / "mine");
+  fs::permissions(above, fs::perms::owner_exec);
+  // The root user may open it all the same.
+  CHECK(system::posix_file_system().may_open_folder(above) == (::geteuid() == 0));
+  system::make_folders(above / "mine");
+  fs::permissions(above, fs::perms::owner_all);
+  CHECK(system::posix_file_system().may_open_folder(above));
+  CHECK(system::posix_file_system().may_open_folder(above / "absent"));
+}
+
+TEST_CASE("a new atomic file replaces nothing") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "a";
+  system::AtomicFile first(path);
+  first.write(as_bytes("first"));
+  CHECK(first.commit_new());
+  {
+    system::AtomicFile second(path);
+    second.write(as_bytes("second"));
+    CHECK(!second.commit_new());
+    CHECK(!second.renamed());
+  }
+  CHECK(system::read_text_file(path, 100) == "first");
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 1);
+}
+
+TEST_CASE("what a killed process has left of writing a file is removed, and nothing else") {
+  const TemporaryFolder folder;
+  folder.file("a", "x");
+  folder.file("a.parsyn-tmp-0123-45", "hal");
+  folder.file("a.parsyn-tmp-0123-67", "");
+  folder.file("ab.parsyn-tmp-0123-45", "of another file");
+  system::remove_unfinished(folder.path() / "a");
+  system::remove_unfinished(folder.path() / "absent/a");
+  std::set<std::string> names;
+  for (const auto &entry : fs::directory_iterator(folder.path())) names.insert(entry.path().filename());
+  CHECK(names == std::set<std::string>{"a", "ab.parsyn-tmp-0123-45"});
 }

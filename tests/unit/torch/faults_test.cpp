@@ -1,9 +1,15 @@
 // Public failure reports about training, each by its number. Those that need a module of a special kind stand
 // beside its other tests.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <set>
+#include <thread>
 
 #include "parsyn/aggregator.hpp"
 #include "parsyn/safetensors.hpp"
@@ -71,7 +77,7 @@ TEST_CASE("fault 86: weights that a trainer was given or gave are nobody's but t
   global.reset();
   CHECK(first == expected);
   // More work, and the trainer's end, leave what it returned before.
-  trainer->evaluate(first);
+  trainer->evaluate(first, RecordingMonitor());
   const StateDict second = trainer->train(first, {2, 3, 3}, monitor);
   CHECK(first == expected);
   CHECK(second != first);
@@ -87,4 +93,49 @@ TEST_CASE("fault 86: weights that a trainer was given or gave are nobody's but t
   MemorySink mean;
   FedAvgAggregator().aggregate(specs_of(expected), {{1, 16, &update}, {2, 16, &update}}, executor, mean);
   CHECK(read_safetensors(MemorySource(mean.bytes())) == expected);
+}
+
+TEST_CASE("fault 88: a round that is begun a hundred times has one optimiser's state each time") {
+  const Examples examples = many_labelled({16, 4}, 2);
+  TrainerJob job = mlp_job({4, 3, 2}, &examples);
+  job.config.optimizer = Optimizer::adamw;
+  const StateDict start = initial_weights(job.model, 1);
+  const auto trainer = trainer_for(job);
+  RecordingMonitor monitor;
+  const StateDict once = trainer->train(start, {1, 3, 0}, monitor);
+  CHECK(once != start);
+  for (int i = 0; i < 100; ++i) CHECK(trainer->train(start, {1, 3, 0}, monitor) == once);
+}
+
+TEST_CASE("fault 137: training in a child of fork is refused at once, and the parent trains on") {
+  const Examples examples = many_labelled({64, 4}, 2);
+  TrainerJob job = mlp_job({4, 2}, &examples);
+  job.config.threads = 2;
+  const StateDict start = initial_weights(job.model, 1);
+  const auto trainer = trainer_for(job);
+  RecordingMonitor monitor;
+  const StateDict once = trainer->train(start, {1, 1, 0}, monitor);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ErrorCode step{};
+    ErrorCode made{};
+    RecordingMonitor own;
+    error_of([&] { trainer->train(start, {1, 1, 0}, own); }, step);
+    error_of([&] { trainer_for(job); }, made);
+    ::_exit(step == ErrorCode::unsupported && made == ErrorCode::unsupported ? 0 : 1);
+  }
+  int status = -1;
+  pid_t ended = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while ((ended = ::waitpid(child, &status, WNOHANG)) == 0 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  if (ended == 0) {
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+  }
+  CHECK(ended == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(trainer->train(start, {1, 1, 0}, monitor) == once);
 }

@@ -166,7 +166,7 @@ TEST_CASE("The activation named by the model stands between its layers") {
     TrainerJob job = mlp_job({1, 1, 1}, nullptr, &examples);
     job.model.loss = "mse";
     job.model.activation = activation;
-    return trainer_for(job)->evaluate(weights).loss;
+    return trainer_for(job)->evaluate(weights, RecordingMonitor()).loss;
   };
   const auto squared = [](double value) { return value * value; };
   CHECK(loss_with("relu") == Approx(1.0));
@@ -182,18 +182,19 @@ TEST_CASE("Inputs of dtype U8 are scaled to [0, 1]") {
   for (const int value : {0, 51, 102, 153, 204, 255}) bytes.x.data.push_back(static_cast<std::byte>(value));
   const StateDict start = initial_weights(mlp_job({2, 2}, nullptr).model, 2);
   CHECK(trained(mlp_job({2, 2}, &bytes), start, 3) == trained(mlp_job({2, 2}, &scaled), start, 3));
-  CHECK(trainer_for(mlp_job({2, 2}, nullptr, &bytes))->evaluate(start) ==
-        trainer_for(mlp_job({2, 2}, nullptr, &scaled))->evaluate(start));
+  CHECK(trainer_for(mlp_job({2, 2}, nullptr, &bytes))->evaluate(start, RecordingMonitor()) ==
+        trainer_for(mlp_job({2, 2}, nullptr, &scaled))->evaluate(start, RecordingMonitor()));
 }
 
 TEST_CASE("An evaluation is the mean over the whole validation set, with the share of right classes") {
   const Examples examples = many_labelled({2500, 3}, 4);
   const auto trainer = trainer_for(mlp_job({3, 4}, nullptr, &examples));
-  const Evaluation even = trainer->evaluate(linear_weights({4, 3}, std::vector<float>(12, 0), {0, 0, 0, 0}));
+  const Evaluation even =
+      trainer->evaluate(linear_weights({4, 3}, std::vector<float>(12, 0), {0, 0, 0, 0}), RecordingMonitor());
   CHECK(even.loss == Approx(std::log(4.0)));
   CHECK(even.num_examples == 2500);
   const Evaluation second =
-      trainer->evaluate(linear_weights({4, 3}, std::vector<float>(12, 0), {0, 9, 0, 0}));
+      trainer->evaluate(linear_weights({4, 3}, std::vector<float>(12, 0), {0, 9, 0, 0}), RecordingMonitor());
   REQUIRE(second.accuracy.has_value());
   CHECK(*second.accuracy == Approx(0.25));
   const double right = -std::log(std::exp(9.0) / (std::exp(9.0) + 3));
@@ -206,7 +207,8 @@ TEST_CASE("A target without the output's last dimension of 1 is the same target"
                             make_f32_tensor(std::move(target_shape), {0, 3})};
     TrainerJob job = mlp_job({1, 1}, nullptr, &examples);
     job.model.loss = "mse";
-    const Evaluation result = trainer_for(job)->evaluate(linear_weights({1, 1}, {2}, {0}));
+    const Evaluation result =
+        trainer_for(job)->evaluate(linear_weights({1, 1}, {2}, {0}), RecordingMonitor());
     CHECK_FALSE(result.accuracy.has_value());
     return result.loss;
   };
@@ -225,7 +227,7 @@ TEST_CASE("A loss that is not a number is told, and does not end the training") 
   CHECK(monitor.losses.size() == 3);
   CHECK(std::isnan(monitor.losses[2]));
   CHECK(std::isnan(f32_elements(result.at("layers.0.weight"))[0]));
-  CHECK(std::isnan(trainer->evaluate(result).loss));
+  CHECK(std::isnan(trainer->evaluate(result, RecordingMonitor()).loss));
 }
 
 TEST_CASE("Training stops before the next step when the round is over for this worker") {

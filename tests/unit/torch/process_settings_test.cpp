@@ -26,7 +26,7 @@ TEST_CASE("fault 138: the host's number of threads is the same after training as
   trainer->train(start, {1, 2, 0}, monitor);
   CHECK(inside == std::vector<int>{1, 1});
   CHECK(host_threads() == 2);
-  trainer->evaluate(start);
+  trainer->evaluate(start, RecordingMonitor());
   CHECK(host_threads() == 2);
   RecordingMonitor cancelled;
   cancelled.steps_until_cancelled = 0;
@@ -93,6 +93,41 @@ TEST_CASE("A trainer that wants another number of threads waits its turn, and ca
   inner.on_step = [&] { inside.push_back(host_threads()); };
   other->train(start, {1, 1, 0}, inner);
   CHECK(inside == std::vector<int>{2});
+}
+
+TEST_CASE("An evaluation ends when it is cancelled, between its batches and while it waits its turn") {
+  const Examples examples = many_labelled({5000, 4}, 2);
+  TrainerJob job = mlp_job({4, 2}, &examples, &examples);
+  const StateDict start = initial_weights(job.model, 1);
+  const auto trainer = trainer_for(job);
+  class Impatient final : public TrainMonitor {
+   public:
+    void step_done(std::uint64_t, double, std::uint64_t) override {}
+    bool cancelled() const override { return ++asked > 2; }
+    mutable int asked = 0;
+  };
+  const Impatient impatient;
+  ErrorCode code{};
+  CHECK(contains(error_of([&] { trainer->evaluate(start, impatient); }, code), "of 5000 examples"));
+  CHECK(code == ErrorCode::cancelled);
+  CHECK(impatient.asked == 3);
+  CHECK(trainer->evaluate(start, RecordingMonitor()).num_examples == 5000);
+
+  job.config.threads = 2;
+  const auto other = trainer_for(job);
+  RecordingMonitor outer;
+  outer.on_step = [&] {
+    RecordingMonitor waiting;
+    waiting.steps_until_cancelled = 0;
+    std::string message;
+    std::async(std::launch::async, [&] {
+      message = error_of([&] { other->evaluate(start, waiting); }, code);
+    }).get();
+    CHECK(contains(message, "waited for its turn"));
+    CHECK(code == ErrorCode::cancelled);
+  };
+  trainer->train(start, {1, 1, 0}, outer);
+  CHECK(outer.steps.size() == 1);
 }
 
 TEST_CASE("The pthread build of OpenBLAS is reported, the OpenMP build is not") {

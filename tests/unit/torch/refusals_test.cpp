@@ -72,7 +72,7 @@ TEST_CASE("Weights whose names, shapes or types differ from the model's are refu
   const StateDict good = initial_weights(job.model, 1);
   const auto refused = [&](const StateDict &weights) {
     ErrorCode code{};
-    const std::string message = error_of([&] { trainer->evaluate(weights); }, code);
+    const std::string message = error_of([&] { trainer->evaluate(weights, RecordingMonitor()); }, code);
     CHECK(code == ErrorCode::invalid_argument);
     return message;
   };
@@ -93,7 +93,7 @@ TEST_CASE("Weights whose names, shapes or types differ from the model's are refu
   StateDict short_data = good;
   short_data["layers.0.bias"].data.pop_back();
   CHECK(contains(refused(short_data), "'layers.0.bias' has 11 bytes"));
-  CHECK(trainer->evaluate(good).num_examples == 4);
+  CHECK(trainer->evaluate(good, RecordingMonitor()).num_examples == 4);
 }
 
 TEST_CASE("A task for which there are no examples is refused") {
@@ -102,7 +102,7 @@ TEST_CASE("A task for which there are no examples is refused") {
   const TrainerJob evaluation_only = mlp_job({2, 2}, nullptr, &examples);
   const StateDict weights = initial_weights(evaluation_only.model, 1);
   CHECK_THROWS_AS(trainer_for(evaluation_only)->train(weights, {1, 1, 0}, monitor), Error);
-  CHECK_THROWS_AS(trainer_for(mlp_job({2, 2}, &examples))->evaluate(weights), Error);
+  CHECK_THROWS_AS(trainer_for(mlp_job({2, 2}, &examples))->evaluate(weights, RecordingMonitor()), Error);
 }
 
 TEST_CASE("A device that is not there is refused when the factory is made") {

@@ -48,13 +48,13 @@ TEST_CASE("Training moves a module's buffers in train mode only, and evaluation 
   const StateDict start = torchscript_state_dict(folder / "module.pt");
   const Examples examples = many_labelled({8, 3, 4, 4}, 3);
   const auto trainer = trainer_for(scripted_job(folder / "module.pt", &examples, &examples));
-  const Evaluation before = trainer->evaluate(start);
+  const Evaluation before = trainer->evaluate(start, RecordingMonitor());
   RecordingMonitor monitor;
   const StateDict result = trainer->train(start, {1, 5, 0}, monitor);
   CHECK(i64_elements(result.at("norm.num_batches_tracked")) == std::vector<std::int64_t>{5});
   CHECK(result.at("norm.running_mean") != start.at("norm.running_mean"));
-  CHECK(trainer->evaluate(start) == before);
-  CHECK(trainer->evaluate(result).loss < before.loss);
+  CHECK(trainer->evaluate(start, RecordingMonitor()) == before);
+  CHECK(trainer->evaluate(result, RecordingMonitor()).loss < before.loss);
   CHECK(monitor.losses.back() < monitor.losses.front());
   CHECK(trained(scripted_job(folder / "module.pt", &examples), start, 5) == result);
 }
@@ -77,7 +77,7 @@ TEST_CASE("fault 67: a partition that batch normalisation cannot train on is ref
   const StateDict start = torchscript_state_dict(folder / "module.pt");
   trainer->train(start, {1, 2, 0}, monitor);
   CHECK(monitor.batch_examples == std::vector<std::uint64_t>{64, 64});
-  CHECK(std::isfinite(trainer->evaluate(start).loss));
+  CHECK(std::isfinite(trainer->evaluate(start, RecordingMonitor()).loss));
   job.config.batch_size = 1;
   CHECK(contains(error_of([&] { trainer_for(job); }, code), "config.batch_size is 1"));
 }
@@ -102,7 +102,7 @@ TEST_CASE("fault 79: tied weights are saved under both names and stay equal") {
     auto elements = f32_elements(start.at("first"));
     elements[0] += change;
     const Tensor moved = make_f32_tensor({2, 2}, elements);
-    return trainer_for(job)->evaluate({{"first", moved}, {"second", moved}}).loss;
+    return trainer_for(job)->evaluate({{"first", moved}, {"second", moved}}, RecordingMonitor()).loss;
   };
   const double slope = (loss_at(0.01F) - loss_at(-0.01F)) / 0.02;
   const StateDict one_step = trained(job, start, 1);
@@ -162,8 +162,8 @@ TEST_CASE(
   // Full batches: only the draws differ between rounds, and between workers.
   CHECK(trained(job, start, 3, 2) != result);
   // Evaluation drops nothing.
-  const Evaluation evaluation = trainer_for(job)->evaluate(start);
-  CHECK(trainer_for(job)->evaluate(start) == evaluation);
+  const Evaluation evaluation = trainer_for(job)->evaluate(start, RecordingMonitor());
+  CHECK(trainer_for(job)->evaluate(start, RecordingMonitor()) == evaluation);
 }
 
 TEST_CASE("Inputs of dtype I64 reach the module as they are") {

@@ -151,6 +151,18 @@ TEST_CASE("a field that could not be read has one fault, and nothing is compared
   CHECK(faults_of(job_with(R"("distributed":[])")) == Fields{"distributed type"});
 }
 
+TEST_CASE("what could not be read is told apart from what is wrong with what was read") {
+  const auto parsed = parse_job(
+      job_with(R"("distributed":{"min_workers":"3","max_workers":2,"fault_tolerance":-1},"colour":1,)"
+               R"("worker_selection":{"mode":"own"})"));
+  CHECK(fields_of(parsed.faults).size() == 4);
+  auto unread = parsed.unread;
+  std::sort(unread.begin(), unread.end());
+  CHECK(unread == Fields{"colour", "distributed.fault_tolerance", "distributed.min_workers"});
+  CHECK(parse_job(job_with("")).unread.empty());
+  CHECK(parse_job("{").unread == Fields{""});
+}
+
 TEST_CASE("a contradiction is told beside the faults of other fields") {
   CHECK(faults_of(job_with(R"("distributed":{"num_rounds":0,"min_workers":8,"max_workers":3})")) ==
         Fields{"distributed.min_workers contradiction", "distributed.num_rounds range"});

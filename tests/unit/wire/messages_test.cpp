@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
 
 #include "support/catch.hpp"
@@ -119,8 +120,8 @@ TEST_CASE("a task arrives as it was sent, and so does none") {
   evaluation.job_id = 1;
   evaluation.model.kind = "custom";
   evaluation.local_dataset = "mine";
-  evaluation.global.key = "g";
-  evaluation.module = ObjectRef{"m", 1, "", ""};
+  evaluation.global = {"g", 1, std::string(64, 'd'), ""};
+  evaluation.module = ObjectRef{"m", 1, std::string(64, 'e'), ""};
   const Task evaluated = decode_task_answer(encode(evaluation)).value();
   CHECK(evaluated.kind == Task::Kind::evaluate);
   CHECK(evaluated.local_dataset == "mine");
@@ -131,6 +132,31 @@ TEST_CASE("a task arrives as it was sent, and so does none") {
   CHECK_FALSE(decode_task_answer(R"({"task":null})").has_value());
   CHECK(faults_of(decode_task_answer, "{}") == Fields{"task required"});
   CHECK(faults_of(decode_task_answer, R"({"task":{"kind":"sing"}})").size() > 5);
+}
+
+TEST_CASE("a task with a digest that is none is refused: a worker names files by digests") {
+  for (const std::string &digest : {std::string(), std::string("../../.ssh/id"), std::string("/etc/hosts"),
+                                    std::string(63, 'a'), std::string(64, 'A'), std::string(65, 'a')}) {
+    INFO(digest);
+    const auto faults_with = [&](const std::function<void(Task &)> &spoil) {
+      Task task = some_task();
+      task.module = ObjectRef{"m", 1, std::string(64, 'd'), ""};
+      spoil(task);
+      return faults_of(decode_task_answer, encode(task));
+    };
+    CHECK(faults_with([](Task &) {}).empty());
+    CHECK(faults_with([&](Task &task) { task.global.sha256 = digest; }) ==
+          Fields{"task.global.sha256 format"});
+    CHECK(faults_with([&](Task &task) { task.module->sha256 = digest; }) ==
+          Fields{"task.module.sha256 format"});
+    CHECK(faults_with([&](Task &task) { task.train->sha256 = digest; }) ==
+          Fields{"task.train.sha256 format"});
+    CHECK(faults_with([&](Task &task) { task.validation->sha256 = digest; }) ==
+          Fields{"task.validation.sha256 format"});
+    if (digest.empty()) continue;  // a model without a module
+    CHECK(faults_with([&](Task &task) { task.model.module_sha256 = digest; }) ==
+          Fields{"task.model.module_sha256 format"});
+  }
 }
 
 TEST_CASE("a report arrives as it was sent") {
@@ -168,6 +194,10 @@ TEST_CASE("a report with several faults is refused with all of them") {
         Fields{"bytes required", "lease range", "num_examples type", "own.loss type",
                "own.num_examples range", "round range", "sha256 format", "task_id required",
                "train_loss type"});
+  const std::string stored =
+      R"({"lease":1,"task_id":1,"job_id":1,"round":1,"num_examples":1,"key":"k","bytes":1)";
+  CHECK(faults_of(decode_report, stored + "}") == Fields{"sha256 required"});
+  CHECK(faults_of(decode_report, stored + R"(,"sha256":""})") == Fields{"sha256 format"});
 }
 
 TEST_CASE("a failed task's report needs no result, and its reason is bounded") {

@@ -161,7 +161,20 @@ TEST_CASE("an event is one object with its fields under data") {
 TEST_CASE("lists tell where the next page begins") {
   CHECK(list_json({}, std::nullopt) == R"({"items":[],"next":null})");
   CHECK(list_json({"{\"id\":1}", "{\"id\":2}"}, 2) == R"({"items":[{"id":1},{"id":2}],"next":2})");
-  CHECK(losses_json({}) == R"({"items":[]})");
+  CHECK(losses_json({}) == R"({"items":[],"next":null})");
+  CHECK(losses_json({}, LossPlace{3, 17}) == R"({"items":[],"next":"3-17"})");
+}
+
+TEST_CASE("the place where a page of losses ends is read as it was written, and nothing else is") {
+  const auto place = parse_loss_place("3-17");
+  REQUIRE(place.has_value());
+  CHECK(place->round == 3);
+  CHECK(place->worker_id == 17);
+  for (const char *text :
+       {"", "-", "3", "3-", "-17", "3-17-", "3-x", "3 -17", "4294967296-1", "-1-1", "3--17"}) {
+    INFO(text);
+    CHECK_FALSE(parse_loss_place(text).has_value());
+  }
 }
 
 TEST_CASE("an object's document has its digest") {

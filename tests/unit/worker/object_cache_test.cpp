@@ -114,3 +114,28 @@ TEST_CASE("a cached object that has rotted is downloaded anew, and a failed down
   CHECK(error_of([&] { cache.fetch(object('b')); }).code() == ErrorCode::unavailable);
   CHECK_FALSE(fixture.has('b'));
 }
+
+TEST_CASE("an object whose digest is a path is refused, and nothing outside the cache is touched") {
+  Fixture fixture;
+  TemporaryFolder beside;
+  const auto victim = beside.file("victim", "precious");
+  ObjectCache cache = fixture.cache(1000);
+  for (const std::string &name : {victim.string(), "../" + beside.path().filename().string() + "/victim",
+                                  std::string(), std::string(".."), std::string(63, 'a'),
+                                  std::string(65, 'a'), std::string(64, 'A'), std::string(64, 'g')}) {
+    INFO(name);
+    ObjectRef named = object('a');
+    named.sha256 = name;
+    CHECK(error_of([&] { cache.fetch(named); }).code() == ErrorCode::protocol);
+  }
+  CHECK(fixture.downloaded.empty());
+  CHECK(system::read_text_file(victim, 100) == "precious");
+}
+
+TEST_CASE("the cache's folder is its owner's alone, also one that was open to others") {
+  using std::filesystem::perms;
+  Fixture fixture;
+  std::filesystem::permissions(fixture.folder.path(), perms(0755));
+  const ObjectCache cache = fixture.cache(1000);
+  CHECK(std::filesystem::status(fixture.folder.path()).permissions() == perms(0700));
+}

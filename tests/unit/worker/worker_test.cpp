@@ -6,10 +6,13 @@
 
 #include "parsyn/http.hpp"
 #include "parsyn/worker.hpp"
+#include "small_worker.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
-#include "support/small_job.hpp"
+#include "support/errors.hpp"
+#include "support/passing_transport.hpp"
 #include "support/temporary_folder.hpp"
+#include "worker/make_worker.hpp"
 
 using namespace parsyn;
 using namespace parsyn::test;
@@ -18,22 +21,50 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{20};
 
-WorkerOptions options_for(SmallJob &small, std::shared_ptr<TrainerFactory> factory,
-                          const std::string &token) {
-  WorkerOptions options;
-  options.transport = make_in_process_transport(small.coordinator->worker_service(), token);
-  options.trainer_factory = std::move(factory);
-  options.backoff_first = std::chrono::milliseconds(5);
-  options.backoff_max = std::chrono::milliseconds(50);
-  return options;
-}
-
-std::string new_token(SmallJob &small) { return small.coordinator->add_worker({"w", WorkerKind::own}).token; }
-
 JobConfig with_steps(JobConfig config, std::uint32_t steps) {
   config.distributed->steps_per_round = steps;
   return config;
 }
+
+std::filesystem::perms mode_of(const std::filesystem::path &path) {
+  return std::filesystem::status(path).permissions();
+}
+
+/// The operating system, when it gives only so many threads.
+class FewThreads final : public system::Runtime {
+ public:
+  explicit FewThreads(int threads) : threads_(threads) {}
+
+  Time now() const override { return below_.now(); }
+  std::int64_t wall_ms() const override { return below_.wall_ms(); }
+  std::string boot_id() const override { return below_.boot_id(); }
+  std::string random_hex(std::size_t bytes) override { return below_.random_hex(bytes); }
+  std::uint64_t random_u64() override { return below_.random_u64(); }
+  std::unique_ptr<system::Thread> start(std::function<void()> body) override {
+    if (threads_-- == 0) throw Error(ErrorCode::unavailable, "there is no thread left");
+    return below_.start(std::move(body));
+  }
+  std::unique_ptr<system::Signal> make_signal() override { return below_.make_signal(); }
+
+ private:
+  system::Runtime &below_ = system::system_runtime();
+  int threads_;
+};
+
+/// Notes the mode of the file that is uploaded.
+class ModeTransport final : public PassingTransport {
+ public:
+  ModeTransport(std::unique_ptr<Transport> inner, std::filesystem::perms &mode)
+      : PassingTransport(std::move(inner)), mode_(mode) {}
+  void upload(const UploadSlot &slot, const std::filesystem::path &file,
+              const TransferProgress &progress) override {
+    mode_ = mode_of(file);
+    PassingTransport::upload(slot, file, progress);
+  }
+
+ private:
+  std::filesystem::perms &mode_;
+};
 
 }  // namespace
 
@@ -224,6 +255,66 @@ TEST_CASE("stop ends a worker in the middle of training, and its lease at once")
   CHECK(small.coordinator->job(job).state == JobState::running);
 }
 
+TEST_CASE("stop ends a worker in the middle of an evaluation") {
+  SmallJob small;
+  small.dataset = small.coordinator->add_dataset("validated", few_examples(12), few_examples(5)).id;
+  const auto factory = std::make_shared<CountingFactory>();
+  Gate gate;
+  factory->before_evaluation = [&](const TrainMonitor &monitor) {
+    gate.open();
+    while (!monitor.cancelled()) std::this_thread::yield();
+  };
+  Worker a(options_for(small, factory, new_token(small)));
+  small.coordinator->submit(small.config(1, 1));
+  gate.wait();
+  a.stop();
+  CHECK(a.wait().empty());
+  CHECK(factory->rounds_trained == 0);
+}
+
+TEST_CASE("a worker whose cache cannot be made says so at once, in words of its own") {
+  SmallJob small;
+  TemporaryFolder cache;
+  cache.file("objects", "a file where a folder must be");
+  WorkerOptions options = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+  options.cache = cache.path();
+  const Error error = error_of([&] { const Worker worker(std::move(options)); });
+  CHECK(error.code() == ErrorCode::io);
+  CHECK(mentions(error, (cache.path() / "objects").string()));
+}
+
+TEST_CASE("a worker that gets no threads is no worker, and leaves none behind") {
+  SmallJob small;
+  FewThreads runtime(GENERATE(0, 1));
+  WorkerOptions options = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+  const Error error = error_of([&] { worker::make_worker(std::move(options), runtime); });
+  CHECK(error.code() == ErrorCode::unavailable);
+  CHECK(mentions(error, "no thread left"));
+}
+
+TEST_CASE("what a worker keeps is its owner's alone") {
+  using std::filesystem::perms;
+  SmallJob small;
+  TemporaryFolder folder;
+  perms update{};
+  WorkerOptions options = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+  options.transport = std::make_unique<ModeTransport>(std::move(options.transport), update);
+  options.cache = folder.path() / "workers" / "cache";
+  const Worker worker(std::move(options));
+  CHECK(small.ended(small.coordinator->submit(small.config(1, 1)).id).state == JobState::completed);
+  CHECK(update == perms(0600));
+  for (const char *made : {"workers", "workers/cache", "workers/cache/objects", "workers/cache/updates"}) {
+    INFO(made);
+    CHECK(mode_of(folder.path() / made) == perms(0700));
+  }
+  int files = 0;
+  for (const auto &entry : std::filesystem::directory_iterator(folder.path() / "workers/cache/objects")) {
+    CHECK(mode_of(entry.path()) == perms(0600));
+    ++files;
+  }
+  CHECK(files > 0);
+}
+
 TEST_CASE("a worker whose token is revoked, or whose place is taken, stops and says why") {
   SmallJob small;
   const auto factory = std::make_shared<CountingFactory>();
@@ -279,6 +370,42 @@ TEST_CASE("a worker waits for a coordinator that is away, goes on training, and 
   server = std::make_unique<CoordinatorServer>(*small.coordinator, serve);
   CHECK(small.ended(job).state == JobState::completed);
   CHECK(small.value(job) == 1.0F);
+}
+
+TEST_CASE("what was trained while the coordinator was started again is not trained once more") {
+  CoordinatorOptions lasting;
+  lasting.store = make_memory_store();
+  lasting.journal = make_memory_journal();
+  SmallJob small(constant(0), 12, lasting);
+  ServeOptions serve;
+  serve.port = 0;
+  serve.operator_token = "operator";
+  auto server = std::make_unique<CoordinatorServer>(*small.coordinator, serve);
+  serve.port = server->port();
+
+  const auto factory = std::make_shared<CountingFactory>();
+  Gate in_training;
+  Gate started_again;
+  factory->before_step = [&](const RoundTask &, std::uint64_t, TrainMonitor &) {
+    in_training.open();
+    started_again.wait();
+  };
+  WorkerOptions options = options_for(small, factory, new_token(small));
+  HttpTransportOptions transport;
+  transport.url = server->url();
+  transport.token = new_token(small);
+  options.transport = make_http_transport(transport);
+  const Worker worker(std::move(options));
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  in_training.wait();
+  server.reset();
+  small.coordinator.reset();
+  small.coordinator = make_coordinator(lasting);
+  server = std::make_unique<CoordinatorServer>(*small.coordinator, serve);
+  started_again.open();
+  CHECK(small.ended(job).state == JobState::completed);
+  CHECK(small.value(job) == 1.0F);
+  CHECK(factory->rounds_trained == 1);
 }
 
 TEST_CASE("fault 48: ten workers, many short rounds: every round has every worker's update of that round") {
