@@ -268,8 +268,11 @@ void CoordinatorImpl::resume(Batch &batch) {
   for (const auto &[worker, session] : sessions_.all()) live.push_back(profile_of(worker, session));
   for (auto next = open_jobs_.begin(); next != open_jobs_.end();) {
     JobEntry &entry = *(next++)->second;
+    if (!entry.cannot_go_on.empty()) {
+      step(entry, core::DriverFailed{entry.cannot_go_on}, batch);
+      continue;
+    }
     apply(entry, entry.job.resume(live, runtime_.now()), batch);
-    if (!entry.cannot_go_on.empty()) step(entry, core::DriverFailed{entry.cannot_go_on}, batch);
     // On the clock of this boot from now on, although nothing has changed: else the next failure of power
     // would give back the time in between.
     if (!is_terminal(entry.job.state())) keep_clock(entry, batch);

@@ -162,12 +162,12 @@ TEST_CASE("whatever a store throws, the process lives on, and no round waits for
   const std::string call = GENERATE("create", "open", "stat", "list", "remove");
   const Thrown fault = GENERATE(Thrown::no_memory, Thrown::runtime_error, Thrown::unknown);
   CAPTURE(call, static_cast<int>(fault));
+  std::atomic<bool> thrown{false};
   Faulty run;
   ManualWorker worker = ManualWorker::join(*run.small.coordinator);
   const Id job = run.small.coordinator->submit(run.small.config(1, 1)).id;
   const Task task = worker.task();
   const Report report = worker.upload(task, constant(3));
-  std::atomic<bool> thrown{false};
   run.store().before([&](std::string_view called, std::string_view key) {
     const bool of_round = contains(key, "/updates-") || contains(key, "/global-1");
     if (called == call && of_round && !thrown.exchange(true)) throw_if(fault);
@@ -271,5 +271,6 @@ TEST_CASE(
     CHECK(status.state == JobState::failed);
     CHECK(contains(status.reason, "the stored update has SHA-256"));
     CHECK(stats == 0);
+    run.small.coordinator.reset();
   }
 }

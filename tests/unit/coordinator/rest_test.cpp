@@ -1,5 +1,6 @@
 // The REST API over a real socket, against its own OpenAPI document.
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <fstream>
 #include <iterator>
@@ -66,7 +67,7 @@ class HeldStore final : public ObjectStore {
   std::vector<std::string> list(std::string_view prefix) const override { return inner_->list(prefix); }
   void remove(std::string_view key) override { inner_->remove(key); }
 
-  bool holds = false;
+  std::atomic<bool> holds{false};
   Gate gate;
 
  private:

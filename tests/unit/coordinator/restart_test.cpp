@@ -272,6 +272,27 @@ TEST_CASE("objects that a crash has left are swept at the start; what is referen
   CHECK(workers[0].train(task, constant(1)).accepted);
 }
 
+TEST_CASE("a job whose weights are not there any more after a restart fails, with the reason; others go on") {
+  Restarts run;
+  std::vector<ManualWorker> workers = run.join(1);
+  const Id job = run.coordinator->submit(run.config(workers, 2), {}).id;
+  CHECK(workers[0].train(workers[0].task(), constant(1)).accepted);
+  CHECK(eventually([&] { return run.coordinator->job(job).round == 2; }));
+  const Id other = run.coordinator->submit(run.config(workers, 1), {}).id;
+  const std::string key = run.coordinator->job_model(job).key;
+  run.coordinator.reset();
+  SECTION("gone") { run.options().store->remove(key); }
+  SECTION("other bytes") { run.options().store->create(key)->commit(); }
+  run.restart(workers);
+  const JobStatus status = run.coordinator->wait(job, std::chrono::seconds(10));
+  CHECK(status.state == JobState::failed);
+  CHECK(status.reason.find("after a restart its weights are not as they were") != std::string::npos);
+  const Task task = workers[0].task();
+  CHECK(task.job_id == other);
+  CHECK(workers[0].train(task, constant(2)).accepted);
+  CHECK(run.coordinator->wait(other, std::chrono::seconds(10)).state == JobState::completed);
+}
+
 TEST_CASE("a store and a journal that do not belong together are refused") {
   Restarts run;
   run.coordinator.reset();
