@@ -24,10 +24,9 @@ std::uint64_t size_of(const std::filesystem::path &file) {
 }
 
 std::string header(const http::HttpClientResponse &response, const std::string &name) {
-  const auto found = response.headers.find(name);
-  if (found == response.headers.end())
-    throw Error(ErrorCode::protocol, "the coordinator's answer has no header " + name);
-  return found->second;
+  std::string value = response.header(name);
+  if (value.empty()) throw Error(ErrorCode::protocol, "the coordinator's answer has no header " + name);
+  return value;
 }
 
 /// What a GET would say of the object. A refusal of HEAD has no body: a GET of one byte brings its reason.

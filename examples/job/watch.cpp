@@ -148,8 +148,7 @@ void print_event(const StreamEvent &event, bool json) {
 
 std::uint64_t newest_event(RestClient &client, std::uint64_t job) {
   const auto answer = client.perform(client.request("HEAD", path_of(Resource::job, job) + "/events"));
-  const auto header = answer.headers.find(transport::kLastEvent);
-  const auto newest = header == answer.headers.end() ? std::nullopt : text::parse_u64(header->second);
+  const auto newest = text::parse_u64(answer.header(transport::kLastEvent));
   if (!newest)
     throw Error(ErrorCode::protocol, "the coordinator does not say which event of the job is the newest");
   return *newest;

@@ -120,6 +120,10 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
     std::string text;  // of the request
   };
   using Registrations = std::map<std::string, Registration>;  // by key
+  static void remember(Registrations &registrations, Id id,
+                       const std::optional<wire::StoredRequest> &request) {
+    if (request) registrations[request->idempotency_key] = {id, request->text};
+  }
 
   // WorkerService
   Id authenticate(std::string_view token) override;
@@ -258,6 +262,10 @@ class CoordinatorImpl final : public Coordinator, private WorkerService {
   };
   DatasetInfo add(const NewDataset &dataset);
   ModelInfo add(const NewModel &model);
+  /// Journals `stored` in `table`, whose objects are written, unless the same request has been faster.
+  template <typename Stored, typename Info>
+  Info keep(const char *table, std::uint32_t count_max, std::map<Id, Info> &infos,
+            Registrations &registrations, const Stored &stored, NewObjects &objects);
   /// True when the coordinator stops, or the caller gives up.
   CancelQuery stopping_or(CancelQuery cancelled) const;
   /// What the same request has registered before. Throws Error(conflict) when another one has used its key.

@@ -106,6 +106,19 @@ std::optional<Info> CoordinatorImpl::committed_earlier(const std::map<Id, Info> 
   return loop_->call<Info>([&](Batch &) { return earlier(infos, registrations, request).value(); });
 }
 
+template <typename Stored, typename Info>
+Info CoordinatorImpl::keep(const char *table, std::uint32_t count_max, std::map<Id, Info> &infos,
+                           Registrations &registrations, const Stored &stored, NewObjects &objects) {
+  return loop_->call<Info>([&](Batch &batch) {
+    if (const auto before = earlier(infos, registrations, stored.request)) return *before;
+    check_count(infos.size(), count_max, table);
+    batch.writes.push_back({table, wire::journal_key({stored.info.id}), wire::encode_stored(stored)});
+    objects.keep();
+    remember(registrations, stored.info.id, stored.request);
+    return infos[stored.info.id] = stored.info;
+  });
+}
+
 WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec, const std::string &idempotency_key) {
   std::vector<Fault> faults;
   check_name(spec.name, faults);
@@ -132,7 +145,7 @@ WorkerCredentials CoordinatorImpl::add_worker(const WorkerSpec &spec, const std:
     worker.request = request;
     batch.writes.push_back({"workers", wire::journal_key({worker.info.id}), wire::encode_stored(worker)});
     worker_by_token_sha256_[worker.token_sha256] = worker.info.id;
-    if (request) worker_by_key_[request->idempotency_key] = {worker.info.id, request->text};
+    remember(worker_by_key_, worker.info.id, request);
     workers_[worker.info.id] = std::move(worker);
     return credentials;
   });
@@ -251,15 +264,8 @@ DatasetInfo CoordinatorImpl::add(const NewDataset &dataset) {
     info.validation = shape_of(*dataset.validation);
     objects.add_state(validation_key(info.id), dataset.validation->to_state_dict());
   }
-  return loop_->call<DatasetInfo>([&](Batch &batch) {
-    if (const auto before = earlier(datasets_, dataset_by_key_, dataset.request)) return *before;
-    check_count(datasets_.size(), limits::kDatasetsMax, "datasets");
-    batch.writes.push_back({"datasets", wire::journal_key({info.id}),
-                            wire::encode_stored(wire::StoredDataset{info, dataset.request})});
-    objects.keep();
-    if (dataset.request) dataset_by_key_[dataset.request->idempotency_key] = {info.id, dataset.request->text};
-    return datasets_[info.id] = info;
-  });
+  return keep("datasets", limits::kDatasetsMax, datasets_, dataset_by_key_,
+              wire::StoredDataset{std::move(info), dataset.request}, objects);
 }
 
 std::vector<DatasetInfo> CoordinatorImpl::datasets() const {
@@ -362,15 +368,8 @@ ModelInfo CoordinatorImpl::add(const NewModel &model) {
     info.weights_key = weights->key;
     info.weights_sha256 = weights->sha256;
   }
-  return loop_->call<ModelInfo>([&](Batch &batch) {
-    if (const auto before = earlier(models_, model_by_key_, model.request)) return *before;
-    check_count(models_.size(), limits::kModelsMax, "models");
-    batch.writes.push_back({"models", wire::journal_key({info.id}),
-                            wire::encode_stored(wire::StoredModel{info, model.request})});
-    objects.keep();
-    if (model.request) model_by_key_[model.request->idempotency_key] = {info.id, model.request->text};
-    return models_[info.id] = info;
-  });
+  return keep("models", limits::kModelsMax, models_, model_by_key_,
+              wire::StoredModel{std::move(info), model.request}, objects);
 }
 
 std::vector<ModelInfo> CoordinatorImpl::models() const {

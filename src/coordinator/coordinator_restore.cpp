@@ -71,10 +71,6 @@ bool is_empty(const ObjectStore &store) {
 
 void CoordinatorImpl::restore() {
   boot_id_ = runtime_.boot_id();
-  const auto remember = [](Registrations &registrations, Id id,
-                           const std::optional<wire::StoredRequest> &request) {
-    if (request) registrations[request->idempotency_key] = {id, request->text};
-  };
   wire::StoredSettings settings;
   read_one(*journal_, "settings", "format", settings);
   if (settings.format > wire::kJournalFormat) {

@@ -4,22 +4,13 @@
 #include <utility>
 
 #include "parsyn/limits.hpp"
+#include "system/log_exception.hpp"
 
 namespace parsyn::coordinator {
 namespace {
 
 /// Short enough to be set where there is no memory.
 constexpr char kNoMemory[] = "out of memory";
-
-std::string sentence_of(const std::exception_ptr &cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const std::exception &error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of an unknown type";
-  }
-}
 
 }  // namespace
 
@@ -187,7 +178,7 @@ void Loop::end_with(const std::string &what, std::exception_ptr cause) noexcept 
   next_wake_.reset();
   journal_failure_ = cause;
   try {
-    const std::string reason = what + sentence_of(cause);
+    const std::string reason = what + system::sentence_of(cause);
     journal_failure_ = std::make_exception_ptr(Error(ErrorCode::unavailable, reason));
     set_failure(reason, true);
   } catch (...) {

@@ -1,8 +1,7 @@
 // parsyn's random draws: the same on every platform, for a split that a seed names is a promise.
 //
 // Engine: std::mt19937_64, whose output the C++ standard fixes (its 10,000th default output is
-// 9981545732273789042). Never std::shuffle or std::*_distribution: their results differ between standard
-// libraries.
+// 9981545732273789042). The shuffles and distributions of the standard libraries differ, and are not used.
 #pragma once
 
 #include <cstdint>

@@ -72,6 +72,8 @@ struct HttpClientResponse {
   std::string body;
   std::uint64_t body_bytes = 0;
   std::string sha256;  ///< Of the body's bytes as they came (of a 206: of this part only).
+
+  std::string header(std::string_view name) const;  ///< Empty when absent.
 };
 
 /// What performs requests: the HttpClient, or a test's simulated network.

@@ -1,16 +1,12 @@
 #include "system/log_exception.hpp"
 
-#include <exception>
-#include <string>
-
 #include "system/write_log.hpp"
 
 namespace parsyn::system {
-namespace {
 
-std::string sentence_of_current() {
+std::string sentence_of(const std::exception_ptr &cause) {
   try {
-    throw;
+    std::rethrow_exception(cause);
   } catch (const std::exception &error) {
     return error.what();
   } catch (...) {
@@ -18,12 +14,12 @@ std::string sentence_of_current() {
   }
 }
 
-}  // namespace
-
 void log_exception(const LogSink &log, std::string_view id, std::string_view what) noexcept {
   if (!log) return;
   try {
-    write_log(log, {LogLevel::error, id, std::string(what) + " failed: " + sentence_of_current(), {}});
+    write_log(
+        log,
+        {LogLevel::error, id, std::string(what) + " failed: " + sentence_of(std::current_exception()), {}});
   } catch (...) {
     // There is no memory for a sentence.
   }

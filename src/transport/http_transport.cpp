@@ -40,8 +40,7 @@ bool is_success(int status) { return status >= 200 && status < 300; }
 /// How long the answer asks for. A date instead of seconds is not read: it takes two clocks that agree.
 std::chrono::milliseconds retry_after_of(const http::HttpClientResponse &answer) {
   constexpr std::chrono::seconds kMost = std::chrono::floor<std::chrono::seconds>(limits::kRetryAfterMax);
-  const auto header = answer.headers.find("Retry-After");
-  const auto asked = header == answer.headers.end() ? std::nullopt : text::parse_u64(header->second);
+  const auto asked = text::parse_u64(answer.header("Retry-After"));
   return std::chrono::seconds(std::min<std::uint64_t>(asked.value_or(0), kMost.count()));
 }
 
@@ -194,8 +193,7 @@ class HttpTransport final : public Transport {
       if (update.progress) update.progress(bytes, bytes);
       return true;
     }
-    const auto offset = answer.headers.find(transport::kUploadOffset);
-    const auto there = offset == answer.headers.end() ? std::nullopt : text::parse_u64(offset->second);
+    const auto there = text::parse_u64(answer.header(transport::kUploadOffset));
     if (!there || *there == 0 || *there >= bytes) return false;
     try {
       send_from(*there, update);
@@ -239,12 +237,12 @@ class HttpTransport final : public Transport {
 
   /// The parts may be of two files, and what lies between may have changed them.
   static void check_stored(const Update &update, const http::HttpClientResponse &answer) {
-    const auto stored = answer.headers.find(kContentSha256);
-    if (stored == answer.headers.end()) return;
+    const std::string stored = answer.header(kContentSha256);
+    if (stored.empty()) return;
     const std::string sha256 = system::sha256_hex(system::FileSource(update.file));
-    if (stored->second != sha256) {
+    if (stored != sha256) {
       throw Error(ErrorCode::corrupt_data, "the update is stored as " + update.slot.key + " with SHA-256 " +
-                                               stored->second + "; the file has " + sha256);
+                                               stored + "; the file has " + sha256);
     }
   }
 

@@ -14,6 +14,7 @@
 #include "parsyn/worker.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 
 using namespace parsyn;
@@ -58,10 +59,7 @@ struct Host {
   std::unique_ptr<Worker> worker;
 
   Host() {
-    ServeOptions serving;
-    serving.port = 0;
-    serving.operator_token = "operator";
-    server = std::make_unique<CoordinatorServer>(*small->coordinator, serving);
+    server = std::make_unique<CoordinatorServer>(*small->coordinator, loopback_serving());
     HttpTransportOptions transport;
     transport.url = server->url();
     transport.token = small->coordinator->add_worker({"w", WorkerKind::own}).token;
@@ -97,6 +95,8 @@ struct Host {
 
 }  // namespace
 
+// AddressSanitizer's allocator is left locked in a child when another thread was in it (before GCC 14).
+#if !defined(__SANITIZE_ADDRESS__)
 TEST_CASE("fault 137: in a child of fork() everything is refused at once, and the parent goes on") {
   Host host;
   const Id first = host.small->coordinator->submit(host.small->config(1, 1)).id;
@@ -142,4 +142,5 @@ TEST_CASE("fault 137: a child may run a coordinator of its own") {
           return small.ended(job).state == JobState::completed && small.value(job) == 3;
         }) == 0);
 }
-#endif
+#endif  // __SANITIZE_THREAD__
+#endif  // __SANITIZE_ADDRESS__

@@ -19,6 +19,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/http_objects.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 
 // NOLINTNEXTLINE: POSIX asks for this declaration.
@@ -139,10 +140,7 @@ Outcome run_job() {
   CoordinatorOptions options;
   options.store = make_file_store(folder.path() / "store");
   SmallJob small(constant(0), 1200, options);
-  ServeOptions serve;
-  serve.port = 0;
-  serve.operator_token = "operator";
-  CoordinatorServer server(*small.coordinator, serve);
+  CoordinatorServer server(*small.coordinator, loopback_serving());
   HttpTransportOptions transport;
   transport.url = server.url();
   transport.token = small.coordinator->add_worker({"w", WorkerKind::own}).token;
@@ -161,7 +159,7 @@ Outcome run_job() {
   outcome.value = small.value(job);
   http::HttpClient client;
   auto request = get(server.url() + "/api/v1/training-jobs/" + std::to_string(job));
-  request.headers["Authorization"] = "Bearer operator";
+  request.headers["Authorization"] = std::string("Bearer ") + kOperatorToken;
   for (const char byte : client.perform(request).body)
     if (byte != ' ' && byte != '\n') outcome.document += byte;
   return outcome;

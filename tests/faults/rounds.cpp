@@ -501,11 +501,7 @@ TEST_CASE("progress counts for the task's own job only") {
   const Id own = job_of(a);
   const Id other = job_of(b);
   b.task();
-  Heartbeat heartbeat;
-  heartbeat.lease = a.lease();
-  heartbeat.progress = TaskProgress{};
-  heartbeat.progress->task_id = a.task().task_id;
-  heartbeat.progress->round = 1;
+  Heartbeat heartbeat = a.training(a.task());
   heartbeat.progress->first_loss_step = 1;
   heartbeat.progress->losses = {0.25};
   heartbeat.progress->job_id = other;
@@ -520,13 +516,8 @@ TEST_CASE("progress counts for the steps that the task has only") {
   SmallJob small;
   ManualWorker a = ManualWorker::join(*small.coordinator);
   const Id job = small.coordinator->submit(small.config(1, 1)).id;
-  Heartbeat heartbeat;
-  heartbeat.lease = a.lease();
-  heartbeat.progress = TaskProgress{};
+  Heartbeat heartbeat = a.training(a.task());
   TaskProgress &progress = *heartbeat.progress;
-  progress.task_id = a.task().task_id;
-  progress.job_id = job;
-  progress.round = 1;
   progress.step = progress.steps = progress.first_loss_step = std::numeric_limits<std::uint64_t>::max();
   progress.losses = {1000, 1000};
   a.transport().heartbeat(heartbeat);

@@ -11,6 +11,7 @@
 #include "support/events.hpp"
 #include "support/http_objects.hpp"
 #include "support/idle_cutting_proxy.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 
 using namespace parsyn;
@@ -121,9 +122,7 @@ struct Served {
 
  private:
   static ServeOptions serving(milliseconds url_lifetime) {
-    ServeOptions options;
-    options.port = 0;
-    options.operator_token = "operator";
+    ServeOptions options = loopback_serving();
     options.url_lifetime = url_lifetime;
     return options;
   }

@@ -16,6 +16,7 @@
 #include "support/errors.hpp"
 #include "support/http_objects.hpp"
 #include "support/idle_cutting_proxy.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/put_proxy.hpp"
 #include "support/small_job.hpp"
 #include "system/files.hpp"
@@ -83,10 +84,7 @@ std::array<float, 2> last_elements(const std::filesystem::path &path) {
 
 TEST_CASE("fault 110: a signed URL holds at whatever host and port the coordinator is reached") {
   SmallJob small;
-  ServeOptions options;
-  options.port = 0;
-  options.operator_token = "operator";
-  CoordinatorServer server(*small.coordinator, options);
+  CoordinatorServer server(*small.coordinator, loopback_serving());
   const IdleCuttingProxy public_name(server.port(), std::chrono::hours(1));
   HttpTransportOptions client;
   client.url = public_name.url();
@@ -129,10 +127,7 @@ TEST_CASE("fault 110: a signed URL holds at whatever host and port the coordinat
 TEST_CASE("fault 113: an update that is refused for now is sent again whole, and when the peer wants it") {
   constexpr std::uint64_t kUpdateBytes = 8 << 20;
   SmallJob small(constant(0, kUpdateBytes / sizeof(float)));
-  ServeOptions serve;
-  serve.port = 0;
-  serve.operator_token = "operator";
-  CoordinatorServer server(*small.coordinator, serve);
+  CoordinatorServer server(*small.coordinator, loopback_serving());
   PutProxy slow_down(server.port());
   slow_down.refuse(2, std::chrono::seconds(1));
   HttpTransportOptions client;

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace parsyn::test {
+#include "support/eventually.hpp"
 
-inline constexpr std::chrono::milliseconds kEventPatience{20'000};
+namespace parsyn::test {
 
 /// Something that happens, perhaps several times.
 class Event {

@@ -99,6 +99,17 @@ class ManualWorker {
     return transport_->report(report);
   }
 
+  /// What it says while it does the first step of the task; nothing is sent.
+  Heartbeat training(const Task &task) const {
+    Heartbeat heartbeat{.lease = grant_.lease, .progress = TaskProgress{}};
+    heartbeat.progress->task_id = task.task_id;
+    heartbeat.progress->job_id = task.job_id;
+    heartbeat.progress->round = task.round;
+    heartbeat.progress->phase = "training";
+    heartbeat.progress->steps = task.steps;
+    return heartbeat;
+  }
+
   Report report_for(const Task &task) const {
     Report report;
     report.lease = grant_.lease;

@@ -12,6 +12,7 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/events.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/raw_socket.hpp"
 #include "support/small_job.hpp"
 
@@ -20,8 +21,6 @@ using namespace parsyn::test;
 
 namespace {
 
-constexpr char kToken[] = "operator";
-
 /// A job whose one worker has said much.
 struct LongJob {
   SmallJob small;
@@ -29,32 +28,23 @@ struct LongJob {
   Task task;
   CoordinatorServer server;
 
-  LongJob() : server(*small.coordinator, serving()) {
+  LongJob() : server(*small.coordinator, loopback_serving()) {
     small.coordinator->submit(small.config(1, 1));
     task = worker.task();
-  }
-  static ServeOptions serving() {
-    ServeOptions options;
-    options.port = 0;
-    options.operator_token = kToken;
-    return options;
   }
   std::string path() const { return "/api/v1/training-jobs/" + std::to_string(task.job_id) + "/events"; }
   http::HttpClientRequest request(const std::string &method, const std::string &query = {}) const {
     http::HttpClientRequest request;
     request.method = method;
     request.url = server.url() + path() + query;
-    request.headers["Authorization"] = std::string("Bearer ") + kToken;
+    request.headers["Authorization"] = std::string("Bearer ") + kOperatorToken;
     return request;
   }
   void say(std::uint64_t step, const std::string &phase) {
-    TaskProgress progress;
-    progress.task_id = task.task_id;
-    progress.job_id = task.job_id;
-    progress.round = task.round;
-    progress.phase = phase;
-    progress.step = step;
-    worker.transport().heartbeat({.lease = worker.lease(), .progress = progress});
+    Heartbeat heartbeat = worker.training(task);
+    heartbeat.progress->phase = phase;
+    heartbeat.progress->step = step;
+    worker.transport().heartbeat(heartbeat);
   }
   std::uint64_t newest() {
     const auto answer = http::HttpClient().perform(request("HEAD"));
@@ -101,7 +91,8 @@ TEST_CASE("a reader that comes late and reads slowly gets a backlog of many mega
     RawConnection connection(RawConnection::new_socket());
     ::setsockopt(connection.descriptor(), SOL_SOCKET, SO_RCVBUF, &receive_bytes, sizeof receive_bytes);
     connection.connect(job.server.port());
-    connection.send("GET " + job.path() + " HTTP/1.0\r\nAuthorization: Bearer " + kToken + "\r\n\r\n");
+    connection.send("GET " + job.path() + " HTTP/1.0\r\nAuthorization: Bearer " + kOperatorToken +
+                    "\r\n\r\n");
     return connection;
   };
   RawConnection slow = connect(4'096);
@@ -183,14 +174,14 @@ TEST_CASE("what a host's journal throws while events are read ends their stream,
   small.coordinator = make_coordinator(options);
 
   Mailbox<std::string> lines;
-  ServeOptions serving = LongJob::serving();
+  ServeOptions serving = loopback_serving();
   serving.log = [&](const LogRecord &record) {
     if (record.id == "events.failed") lines.put(record.text);
   };
   CoordinatorServer server(*small.coordinator, serving);
   http::HttpClientRequest request;
   request.url = server.url() + "/api/v1/training-jobs/" + std::to_string(job) + "/events";
-  request.headers["Authorization"] = std::string("Bearer ") + kToken;
+  request.headers["Authorization"] = std::string("Bearer ") + kOperatorToken;
   http::HttpClient client;
   const std::string whole = client.perform(request).body;
   CHECK(whole.find("job_completed") != std::string::npos);

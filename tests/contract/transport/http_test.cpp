@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/errors.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/raw_socket.hpp"
 #include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
@@ -74,9 +75,7 @@ class Served {
 
  private:
   static ServeOptions serve(unsigned handler_threads) {
-    ServeOptions options;
-    options.port = 0;
-    options.operator_token = "operator";
+    ServeOptions options = loopback_serving();
     options.handler_threads = handler_threads;
     return options;
   }

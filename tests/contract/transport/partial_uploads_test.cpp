@@ -10,7 +10,8 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
-#include "support/events.hpp"
+#include "support/eventually.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/moved_clock.hpp"
 #include "support/put_proxy.hpp"
 #include "support/raw_socket.hpp"
@@ -27,9 +28,7 @@ constexpr std::uint64_t kElements = 300'000;
 constexpr std::uint64_t kUnderWay = 128 << 10;
 
 ServeOptions serve_options(std::chrono::milliseconds url_lifetime) {
-  ServeOptions options;
-  options.port = 0;
-  options.operator_token = "operator";
+  ServeOptions options = loopback_serving();
   options.url_lifetime = url_lifetime;
   return options;
 }
@@ -112,18 +111,8 @@ std::string range(std::uint64_t first, std::uint64_t last, std::uint64_t total) 
 }
 
 std::string offset_of(const http::HttpClientResponse &response) {
-  const auto found = response.headers.find("Upload-Offset");
-  return found == response.headers.end() ? "none" : found->second;
-}
-
-template <typename Condition>
-bool comes_true(const Condition &condition) {
-  const auto until = std::chrono::steady_clock::now() + kEventPatience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
+  const std::string offset = response.header("Upload-Offset");
+  return offset.empty() ? "none" : offset;
 }
 
 std::uint64_t bytes_below(const std::filesystem::path &folder) {
@@ -310,7 +299,7 @@ TEST_CASE("the newest request has the upload, and another one that still writes 
   older.send("PUT " + served.task.upload->url + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + total +
              "\r\n\r\n" + served.update.substr(0, 600'000));
   // A question would end it.
-  REQUIRE(comes_true([&] { return bytes_below(served.folder.path() / "store") >= before + 100'000; }));
+  REQUIRE(eventually([&] { return bytes_below(served.folder.path() / "store") >= before + 100'000; }));
   const std::uint64_t offset = std::stoull(offset_of(served.put("bytes */" + total, "")));
   CHECK(offset >= 100'000);
   CHECK(offset <= 600'000);
@@ -428,7 +417,7 @@ TEST_CASE("leftovers of partial uploads go without any request") {
   transport::PartialUploads uploads(slots.service(), system::system_runtime(),
                                     {.sweep_interval = std::chrono::milliseconds(10)});
   write(*uploads.begin(slots.worker.id(), "nobodys/slot", 10), "abc");
-  CHECK(comes_true([&] { return uploads.size() == 0; }));
+  CHECK(eventually([&] { return uploads.size() == 0; }));
 }
 
 TEST_CASE("partial uploads are bounded in number, and go with their server") {

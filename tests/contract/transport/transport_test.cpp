@@ -5,6 +5,7 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/certificates.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 
 using namespace parsyn;
@@ -17,9 +18,7 @@ class Backend {
  public:
   explicit Backend(const std::string &kind) : kind_(kind) {
     if (kind_ == "in-process") return;
-    ServeOptions options;
-    options.port = 0;
-    options.operator_token = "operator";
+    ServeOptions options = loopback_serving();
     if (kind_ == "https") {
       authority_.emplace(folder_, "test authority");
       const auto identity = authority_->issue("server", "IP:127.0.0.1");
@@ -232,9 +231,7 @@ TEST_CASE("interrupt ends a running poll and every later call with cancelled, bu
 TEST_CASE("fault 111: an expired URL is renewed on demand, once") {
   const std::chrono::milliseconds lifetime(GENERATE(-1000, 300));
   SmallJob small;
-  ServeOptions options;
-  options.port = 0;
-  options.operator_token = "operator";
+  ServeOptions options = loopback_serving();
   options.url_lifetime = lifetime;
   CoordinatorServer server(*small.coordinator, options);
   HttpTransportOptions client;
@@ -255,10 +252,8 @@ TEST_CASE("fault 111: an expired URL is renewed on demand, once") {
 
 TEST_CASE("plain HTTP beyond loopback is refused on both sides") {
   SmallJob small;
-  ServeOptions options;
+  ServeOptions options = loopback_serving();
   options.address = "0.0.0.0";
-  options.port = 0;
-  options.operator_token = "operator";
   CHECK(code_of([&] { CoordinatorServer(*small.coordinator, options); }) == ErrorCode::invalid_argument);
   for (const char *url : {"http://example.org:8080", "http://127.0.0.1.example.org", "ftp://127.0.0.1",
                           "http://user:secret@127.0.0.1", ""}) {

@@ -10,7 +10,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/errors.hpp"
-#include "support/events.hpp"
+#include "support/eventually.hpp"
 #include "support/hooked_store.hpp"
 #include "support/moved_clock.hpp"
 #include "support/small_job.hpp"
@@ -88,16 +88,6 @@ class Faulty {
  public:
   SmallJob small;
 };
-
-template <typename Done>
-bool eventually(Done done) {
-  const auto until = std::chrono::steady_clock::now() + kEventPatience;
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;

@@ -13,6 +13,7 @@
 
 #include "parsyn/parsyn.hpp"
 #include "support/catch.hpp"
+#include "support/loopback_serving.hpp"
 
 using namespace parsyn;
 
@@ -189,10 +190,7 @@ Trained federated(const std::vector<Examples> &parts, Through through) {
   CoordinatorOptions options;
   options.store = make_memory_store();
   const auto coordinator = make_coordinator(options);
-  ServeOptions serve;
-  serve.port = 0;
-  serve.operator_token = "operator-token-of-this-test";
-  CoordinatorServer server(*coordinator, serve);
+  CoordinatorServer server(*coordinator, test::loopback_serving());
 
   DatasetSpec data;
   data.name = kDataName;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "support/catch.hpp"
+#include "support/event_texts.hpp"
 #include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -56,8 +57,5 @@ TEST_CASE("an average of more updates than there are file descriptors for is the
   for (std::size_t i = 0; i < kWorkers; ++i) CHECK(workers[i].transport().report(reports[i]).accepted);
   CHECK(small.ended(job).state == JobState::completed);
   CHECK(small.value(job) == static_cast<float>(kWorkers - 1) / 2);
-  for (const Event &event : small.coordinator->events_after(job, 0, SIZE_MAX)) {
-    INFO(event.text);
-    CHECK(event.type != "storage_waits");
-  }
+  CHECK(event_texts(*small.coordinator, job, "storage_waits").empty());
 }

@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/eventually.hpp"
 #include "support/objects.hpp"
 #include "support/small_job.hpp"
 #include "support/updates.hpp"
@@ -14,17 +15,6 @@ using namespace parsyn;
 using namespace parsyn::test;
 
 namespace {
-
-/// Waits until `done`, at most ten seconds.
-template <typename Done>
-bool eventually(Done done) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 /// A journal whose disk a test fills.
 class FullJournal final : public Journal {

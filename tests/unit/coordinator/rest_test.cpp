@@ -14,6 +14,7 @@
 #include "parsyn/worker.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -26,15 +27,12 @@ namespace {
 class Api {
  public:
   explicit Api(const CoordinatorOptions &with = {}) : small(constant(0), 12, with) {
-    ServeOptions options;
-    options.port = 0;
-    options.operator_token = "operator-token";
-    server_.emplace(*small.coordinator, options);
+    server_.emplace(*small.coordinator, loopback_serving());
   }
 
   http::HttpClientResponse send(const std::string &method, const std::string &path,
                                 const std::string &body = {}, http::Headers headers = {},
-                                const std::string &token = "operator-token") {
+                                const std::string &token = kOperatorToken) {
     http::HttpClientRequest request;
     request.method = method;
     request.url = server_->url() + path;

@@ -9,6 +9,9 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/event_texts.hpp"
+#include "support/eventually.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/moved_clock.hpp"
 #include "support/small_job.hpp"
 
@@ -60,28 +63,6 @@ class Restarts {
  public:
   std::unique_ptr<Coordinator> &coordinator = small_.coordinator;
 };
-
-/// What a worker says while it does the first step of its task.
-Heartbeat training(const ManualWorker &worker, const Task &task) {
-  Heartbeat heartbeat{.lease = worker.lease(), .progress = TaskProgress{}};
-  heartbeat.progress->task_id = task.task_id;
-  heartbeat.progress->job_id = task.job_id;
-  heartbeat.progress->round = task.round;
-  heartbeat.progress->phase = "training";
-  heartbeat.progress->steps = task.steps;
-  return heartbeat;
-}
-
-/// Waits until `done`, at most ten seconds.
-template <typename Done>
-bool eventually(Done done) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 /// A journal that a test makes fail.
 class FailingJournal final : public Journal {
@@ -193,7 +174,7 @@ TEST_CASE("events of a job go on with higher numbers after a restart") {
   std::vector<ManualWorker> workers = run.join(1);
   const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
   const Task task = workers[0].task();
-  workers[0].transport().heartbeat(training(workers[0], task));
+  workers[0].transport().heartbeat(workers[0].training(task));
   const std::uint64_t last = run.coordinator->events_after(job, 0, 1'000).back().sequence;
   run.restart(workers);
   const std::vector<Event> newer = run.coordinator->events_after(job, last, 1'000);
@@ -429,10 +410,7 @@ TEST_CASE("/readyz gives the reason while nothing can be changed, and /healthz s
   CoordinatorOptions options;
   options.journal = journal;
   SmallJob small(constant(0), 12, options);
-  ServeOptions serving;
-  serving.port = 0;
-  serving.operator_token = "operator-token";
-  const CoordinatorServer server(*small.coordinator, serving);
+  const CoordinatorServer server(*small.coordinator, loopback_serving());
   http::HttpClient client;
   const auto get = [&](const std::string &path) {
     http::HttpClientRequest request;
@@ -478,7 +456,7 @@ TEST_CASE("a worker that is live but does no step is reported as stalled, once, 
   std::vector<ManualWorker> workers = run.join(1);
   const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
   const Task task = workers[0].task();
-  Heartbeat heartbeat = training(workers[0], task);
+  Heartbeat heartbeat = workers[0].training(task);
   const auto beat = [&](std::int64_t seconds) {
     run.clock.move(std::chrono::seconds(seconds));
     workers[0].transport().heartbeat(heartbeat);
@@ -486,14 +464,7 @@ TEST_CASE("a worker that is live but does no step is reported as stalled, once, 
   run.options().stall_timeout = std::chrono::seconds(20);
   run.restart(workers);
   for (int i = 0; i < 4; ++i) beat(10);
-  const auto stalls = [&] {
-    int count = 0;
-    for (const Event &event : run.coordinator->events_after(job, 0, 1'000)) {
-      if (event.type == "worker_stalled") ++count;
-    }
-    return count;
-  };
-  CHECK(stalls() == 1);
+  CHECK(event_texts(*run.coordinator, job, "worker_stalled").size() == 1);
   CHECK(run.coordinator->job(job).workers.at(0).stalled);
   heartbeat.progress->step = 1;
   beat(1);
@@ -510,35 +481,28 @@ TEST_CASE("a worker that hangs is reported, whatever it was doing, and whether i
   const Id job = run.coordinator->submit(run.config(workers, 1), {}).id;
   const Task task = workers[0].task();
   const std::string phase = GENERATE("no progress", "", "downloading", "evaluating", "uploading");
-  Heartbeat heartbeat = training(workers[0], task);
+  Heartbeat heartbeat = workers[0].training(task);
   heartbeat.progress->phase = phase;
   if (phase == "no progress") heartbeat.progress.reset();
   const bool begun = heartbeat.progress && !phase.empty();
-  const auto stalls = [&] {
-    std::vector<std::string> texts;
-    for (const Event &event : run.coordinator->events_after(job, 0, 1'000)) {
-      if (event.type == "worker_stalled") texts.push_back(event.text);
-    }
-    return texts;
-  };
   const auto beat = [&] {
     run.clock.move(std::chrono::seconds(10));
     workers[0].transport().heartbeat(heartbeat);
   };
   workers[0].transport().heartbeat(heartbeat);
   beat();
-  CHECK(stalls().empty());
+  CHECK(event_texts(*run.coordinator, job, "worker_stalled").empty());
   CHECK_FALSE(run.coordinator->job(job).workers.at(0).stalled);
   beat();
   beat();
-  const std::vector<std::string> texts = stalls();
+  const std::vector<std::string> texts = event_texts(*run.coordinator, job, "worker_stalled");
   REQUIRE(texts.size() == 1);
   const std::string expected =
       !begun ? "has not begun its task of round 1 for 20 s" : "has been " + phase + " for 20 s";
   CHECK(texts[0].find(expected) != std::string::npos);
   CHECK(run.coordinator->job(job).workers.at(0).stalled);
   // It goes on, or begins.
-  heartbeat = training(workers[0], task);
+  heartbeat = workers[0].training(task);
   workers[0].transport().heartbeat(heartbeat);
   CHECK_FALSE(run.coordinator->job(job).workers.at(0).stalled);
   CHECK(workers[0].train(task, constant(2)).accepted);
@@ -554,11 +518,11 @@ TEST_CASE("one that hangs in a task that is over is reported for the task that i
   config.distributed->fault_tolerance = 2;
   const Id job = run.coordinator->submit(config, {}).id;
   const Task over = workers[0].task();
-  const Heartbeat heartbeat = training(workers[0], over);
+  const Heartbeat heartbeat = workers[0].training(over);
   const auto stalled = [&] {
-    const auto events = run.coordinator->events_after(job, 0, 1'000);
-    return std::ranges::any_of(events, [](const Event &event) {
-      return event.type == "worker_stalled" && event.text.find("has not begun its task") != std::string::npos;
+    const auto texts = event_texts(*run.coordinator, job, "worker_stalled");
+    return std::ranges::any_of(texts, [](const std::string &text) {
+      return text.find("has not begun its task") != std::string::npos;
     });
   };
   // The deadline of the first attempt passes, and it is invited to the second.

@@ -24,15 +24,28 @@ void *allocate(std::size_t bytes) {
   throw std::bad_alloc();
 }
 
+void *allocate_or_null(std::size_t bytes) noexcept {
+  try {
+    return allocate(bytes);
+  } catch (const std::bad_alloc &) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
-// For the whole of this program.
+// For the whole of this program, and all of them but the aligned ones: a sanitizer has its own of each that
+// is missing here, and what one of them gives must not be freed by these.
 void *operator new(std::size_t bytes) { return allocate(bytes); }
 void *operator new[](std::size_t bytes) { return allocate(bytes); }
+void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return allocate_or_null(bytes); }
+void *operator new[](std::size_t bytes, const std::nothrow_t &) noexcept { return allocate_or_null(bytes); }
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete[](void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void *memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
 
 using namespace parsyn;
 using namespace parsyn::http;

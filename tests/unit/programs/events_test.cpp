@@ -11,6 +11,7 @@
 #include "parsyn/coordinator.hpp"
 #include "support/catch.hpp"
 #include "support/errors.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/raw_socket.hpp"
 #include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
@@ -56,7 +57,7 @@ Outcome print(const std::string &url, std::uint64_t job) {
   const TemporaryFolder folder;
   ClientOptions options;
   options.connection.url = url;
-  options.token_file = folder.file("token", "operator");
+  options.token_file = folder.file("token", kOperatorToken);
   std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_all);
   RestClient client(options);
   Outcome outcome;
@@ -109,10 +110,7 @@ class ScriptedCoordinator {
 
 TEST_CASE("events prints all that there are, and ends") {
   SmallJob small;
-  ServeOptions serving;
-  serving.port = 0;
-  serving.operator_token = "operator";
-  CoordinatorServer server(*small.coordinator, serving);
+  CoordinatorServer server(*small.coordinator, loopback_serving());
   ManualWorker worker = ManualWorker::join(*small.coordinator);
   const Id job = small.coordinator->submit(small.config(1, 1)).id;
   const Task task = worker.task();

@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
 #include "support/errors.hpp"
+#include "support/loopback_serving.hpp"
 #include "support/passing_transport.hpp"
 #include "support/temporary_folder.hpp"
 #include "worker/make_worker.hpp"
@@ -333,9 +334,7 @@ TEST_CASE("a worker whose token is revoked, or whose place is taken, stops and s
 
 TEST_CASE("a worker waits for a coordinator that is away, goes on training, and reports when it is back") {
   SmallJob small;
-  ServeOptions serve;
-  serve.port = 0;
-  serve.operator_token = "operator";
+  ServeOptions serve = loopback_serving();
   auto server = std::make_unique<CoordinatorServer>(*small.coordinator, serve);
   serve.port = server->port();
 
@@ -377,9 +376,7 @@ TEST_CASE("what was trained while the coordinator was started again is not train
   lasting.store = make_memory_store();
   lasting.journal = make_memory_journal();
   SmallJob small(constant(0), 12, lasting);
-  ServeOptions serve;
-  serve.port = 0;
-  serve.operator_token = "operator";
+  ServeOptions serve = loopback_serving();
   auto server = std::make_unique<CoordinatorServer>(*small.coordinator, serve);
   serve.port = server->port();
 
