@@ -35,17 +35,18 @@ void *allocate_or_null(std::size_t bytes) noexcept {
 }  // namespace
 
 // For the whole of this program, and all of them but the aligned ones: a sanitizer has its own of each that
-// is missing here, and what one of them gives must not be freed by these.
+// is missing here, and what one of them gives must not be freed by these. Not inline, or the compiler sees
+// free() called on what new has given, and objects.
 void *operator new(std::size_t bytes) { return allocate(bytes); }
 void *operator new[](std::size_t bytes) { return allocate(bytes); }
 void *operator new(std::size_t bytes, const std::nothrow_t &) noexcept { return allocate_or_null(bytes); }
 void *operator new[](std::size_t bytes, const std::nothrow_t &) noexcept { return allocate_or_null(bytes); }
-void operator delete(void *memory) noexcept { std::free(memory); }
-void operator delete[](void *memory) noexcept { std::free(memory); }
-void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void *memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
-void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void *memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void *memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void *memory, const std::nothrow_t &) noexcept { std::free(memory); }
 
 using namespace parsyn;
 using namespace parsyn::http;
