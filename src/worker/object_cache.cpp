@@ -64,6 +64,8 @@ std::filesystem::path ObjectCache::fetch(const ObjectRef &object) {
   if (!there || system::sha256_hex(system::FileSource(file)) != object.sha256) {
     kept_.insert(object.sha256);
     std::filesystem::remove(file, ignored);
+    // Somebody who tidies up may have removed it under a worker that runs for weeks.
+    system::make_folders(folder_);
     make_room(object.bytes);
     download_(object, file);
   }

@@ -158,7 +158,9 @@ void TaskRunner::perform(const Task &task, Report &report) {
   }
 
   board_.set_phase("uploading");
-  const TemporaryFile file(options_.cache / "updates" / (std::to_string(task.task_id) + ".safetensors"));
+  const std::filesystem::path updates = options_.cache / "updates";
+  system::make_folders(updates);  // it may have been removed meanwhile
+  const TemporaryFile file(updates / (std::to_string(task.task_id) + ".safetensors"));
   system::AtomicFile out(file.path());
   DigestingSink digested(out);
   write_safetensors(trained, digested, {{"format", "pt"}});

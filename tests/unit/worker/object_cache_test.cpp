@@ -139,3 +139,13 @@ TEST_CASE("the cache's folder is its owner's alone, also one that was open to ot
   const ObjectCache cache = fixture.cache(1000);
   CHECK(std::filesystem::status(fixture.folder.path()).permissions() == perms(0700));
 }
+
+TEST_CASE("a cache whose folder is removed under it makes it anew") {
+  Fixture fixture;
+  ObjectCache cache = fixture.cache(300);
+  cache.fetch(object('a'));
+  std::filesystem::remove_all(fixture.folder.path());
+  CHECK(system::read_text_file(cache.fetch(object('b')), 1000) == content('b'));
+  CHECK((std::filesystem::status(fixture.folder.path()).permissions() & std::filesystem::perms::others_all) ==
+        std::filesystem::perms::none);
+}

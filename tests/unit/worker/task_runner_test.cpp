@@ -24,7 +24,7 @@ class Fixture {
     weights_.assign(reinterpret_cast<const char *>(sink.bytes().data()), sink.bytes().size());
     data_["mine"] = std::make_shared<const Examples>(few_examples(4));
     TaskRunnerOptions options;
-    options.cache = folder_.path();
+    options.cache = folder.path();
     options.cache_bytes_max = 1 << 20;
     options.trainer_factory = &factory;
     options.local_data = &data_;
@@ -51,9 +51,9 @@ class Fixture {
   }
 
   CountingFactory factory;
+  TemporaryFolder folder;
 
  private:
-  TemporaryFolder folder_;
   std::string weights_;
   std::map<std::string, std::shared_ptr<const Examples>> data_;
   ProgressBoard board_{system::system_runtime()};
@@ -81,4 +81,11 @@ TEST_CASE("a trainer that has failed is not used again") {
   fixture.factory.before_step = nullptr;
   CHECK(fixture.run(1).failure.empty());
   CHECK(fixture.factory.trainers_made == 2);
+}
+
+TEST_CASE("a worker whose cache is removed under it goes on") {
+  Fixture fixture;
+  CHECK(fixture.run(1).failure.empty());
+  std::filesystem::remove_all(fixture.folder.path());
+  CHECK(fixture.run(1).failure.empty());
 }
