@@ -2,10 +2,10 @@
 
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "common/line_writer.hpp"
 #include "common/plain_text.hpp"
 
 namespace parsyn::programs {
@@ -20,6 +20,11 @@ std::string utc_time(std::int64_t time_ms) {
   std::string milliseconds = std::to_string(time_ms % 1000);
   milliseconds.insert(0, 3 - milliseconds.size(), '0');
   return std::string(text.data(), length) + "." + milliseconds + "Z";
+}
+
+std::int64_t now_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
 }  // namespace
@@ -37,13 +42,15 @@ std::string log_line(const LogRecord &record, LogFormat format, std::int64_t tim
 }
 
 LogSink make_stderr_log(const LogOptions &options) {
-  return [options](const LogRecord &record) {
-    if (record.level < options.level_min) return;
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const auto time_ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-    const std::string line = log_line(record, options.format, time_ms) + "\n";
-    // One call, which locks the stream: lines of several threads do not mix.
-    std::fwrite(line.data(), 1, line.size(), stderr);
+  const auto whole_line = [format = options.format](const LogRecord &record) {
+    return log_line(record, format, now_ms()) + "\n";
+  };
+  LineWriter &lines = stderr_lines();
+  lines.tell_drops_by([whole_line](std::uint64_t count) {
+    return whole_line({LogLevel::warning, "log.dropped", dropped_text(count), {}});
+  });
+  return [&lines, whole_line, level_min = options.level_min](const LogRecord &record) {
+    if (record.level >= level_min) lines.write(whole_line(record));
   };
 }
 

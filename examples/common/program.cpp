@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "common/line_writer.hpp"
 #include "common/plain_text.hpp"
-#include "parsyn/error.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -19,31 +19,40 @@ std::string headline(const Error &error) {
   return error.message().substr(0, error.message().find(": " + error.faults().front().message)) + ":";
 }
 
-void print_error(const ProgramOptions &options, const Error &error) {
-  if (options.json_errors) {
-    nlohmann::ordered_json faults = nlohmann::ordered_json::array();
-    for (const Fault &fault : error.faults()) {
-      faults.push_back({{"field", fault.field}, {"code", fault.code}, {"message", fault.message}});
-    }
-    const nlohmann::ordered_json document{
-        {"error",
-         {{"code", error_code_name(error.code())}, {"message", error.message()}, {"faults", faults}}}};
-    std::fprintf(stderr, "%s\n",
-                 document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
-    return;
+std::string error_as_json(const Error &error) {
+  nlohmann::ordered_json faults = nlohmann::ordered_json::array();
+  for (const Fault &fault : error.faults()) {
+    faults.push_back({{"field", fault.field}, {"code", fault.code}, {"message", fault.message}});
   }
-  print_message(options.name, headline(error));
+  const nlohmann::ordered_json document{
+      {"error", {{"code", error_code_name(error.code())}, {"message", error.message()}, {"faults", faults}}}};
+  return document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string message_line(const std::string &name, const std::string &text) {
+  return name + ": " + plain_text(text) + "\n";
+}
+
+std::string error_as_text(const std::string &name, const Error &error) {
+  std::string text = message_line(name, headline(error));
   for (const Fault &fault : error.faults()) {
     const bool names_field = fault.field.empty() || fault.message.starts_with(fault.field);
-    const std::string where = names_field ? "" : plain_text(fault.field) + ": ";
-    std::fprintf(stderr, "  %s%s\n", where.c_str(), plain_text(fault.message).c_str());
+    text += "  " + (names_field ? "" : plain_text(fault.field) + ": ") + plain_text(fault.message) + "\n";
   }
+  return text;
+}
+
+/// The program ends then, which waits for its lines.
+void print_error(const ProgramOptions &options, const Error &error) {
+  stderr_lines().write(options.json_errors ? error_as_json(error) : error_as_text(options.name, error));
 }
 
 }  // namespace
 
 void print_message(const std::string &name, const std::string &text) {
-  std::fprintf(stderr, "%s: %s\n", name.c_str(), plain_text(text).c_str());
+  stderr_lines().write(message_line(name, text));
+  // What is written to stdout next comes after it on a terminal, too.
+  stderr_lines().drain();
 }
 
 void write_output(std::string_view text) {
@@ -56,6 +65,9 @@ void write_output(std::string_view text) {
 int run_program(const ProgramOptions &options, const std::function<int()> &body) {
   try {
     return body();
+  } catch (const WrongUsage &error) {
+    print_error(options, error);
+    return kWrongUsage;
   } catch (const Error &error) {
     print_error(options, error);
   } catch (const std::bad_alloc &) {

@@ -21,12 +21,30 @@
 #include <vector>
 
 #include "common/log_lines.hpp"
+#include "common/number_text.hpp"
 #include "common/program.hpp"
 #include "common/settings_file.hpp"
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
 
 namespace parsyn::programs {
+
+/// For CLI::Option::check(): plain digits, as number_text.hpp says.
+inline CLI::Validator whole_number(std::uint64_t min = 0, std::uint64_t max = UINT64_MAX) {
+  const bool shown = max != UINT64_MAX;
+  return {[=](const std::string &text) { return whole_number_fault(text, min, max); },
+          shown ? std::to_string(min) + " to " + std::to_string(max) : ""};
+}
+
+/// As whole_number(), with a point and an exponent or without.
+inline CLI::Validator decimal_number(double min, double max) {
+  return {[=](const std::string &text) { return decimal_number_fault(text, min, max); }, ""};
+}
+
+/// For a name that, when it is empty, would be taken for none.
+inline CLI::Validator not_empty() {
+  return {[](const std::string &text) { return std::string(text.empty() ? "its value is empty" : ""); }, ""};
+}
 
 class Settings {
  public:
@@ -56,7 +74,7 @@ class Settings {
   CLI::Option *required(CLI::Option *option) {
     option->description(option->get_description() + " (required)");
     required_.push_back(option);
-    return option;
+    return option->check(not_empty());
   }
 
   /// `log` is set by parse().
@@ -133,6 +151,10 @@ class Settings {
           setting.name == "version") {
         throw Error(ErrorCode::invalid_argument,
                     where(setting.line) + ": there is no setting named " + setting.name);
+      }
+      if (setting.value.find('\0') != std::string::npos) {
+        throw Error(ErrorCode::invalid_argument,
+                    where(setting.line) + ": the value of " + option->get_name() + " has a NUL byte in it");
       }
       const auto known = std::find_if(values.begin(), values.end(),
                                       [&](const auto &entry) { return entry.first == option; });

@@ -1,5 +1,8 @@
 #include "common/token_file.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -33,6 +36,30 @@ std::string read_token_file(const std::filesystem::path &path,
     warn("others may read the token file " + path.string() + ": run chmod 600 on it");
   }
   return token;
+}
+
+void check_token_file_is_new(const std::filesystem::path &path) {
+  std::error_code failed;
+  const auto there = std::filesystem::symlink_status(path, failed).type();
+  if (there == std::filesystem::file_type::symlink && !std::filesystem::exists(path, failed)) {
+    throw Error(
+        ErrorCode::conflict,
+        path.string() + " is a symbolic link to nothing: name the file itself for the worker's token");
+  }
+  if (there != std::filesystem::file_type::not_found && there != std::filesystem::file_type::none) {
+    throw Error(
+        ErrorCode::conflict,
+        path.string() +
+            " is there already, and may hold a token in use: name another file for the worker's token");
+  }
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!path.has_filename() || !std::filesystem::is_directory(folder, failed)) {
+    throw Error(ErrorCode::io, path.string() + " cannot be made: there is no folder " + folder.string());
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    throw Error(ErrorCode::io, path.string() + " cannot be made in " + folder.string() + ": " +
+                                   std::system_category().message(errno));
+  }
 }
 
 void write_token_file(const std::filesystem::path &path, const std::string &token,

@@ -4,6 +4,7 @@
 
 #include "common/listen_address.hpp"
 #include "common/log_lines.hpp"
+#include "common/process.hpp"
 #include "common/program.hpp"
 #include "common/stop_signals.hpp"
 #include "common/token_file.hpp"
@@ -98,6 +99,8 @@ int serve(const CoordinatorProgramOptions &options) {
 
 int main(int argc, char **argv) {
   using namespace parsyn::programs;
+  ignore_broken_pipes();
+  raise_open_files_limit();
   CoordinatorProgramOptions options;
   if (const auto exit_code = read_options(argc, argv, options)) return *exit_code;
   return run_program({.name = kName}, [&] { return serve(options); });

@@ -8,6 +8,9 @@
 namespace parsyn::programs {
 namespace {
 
+constexpr double kSecondsMax = 86'400;
+constexpr std::uint64_t kThreadsMax = 1'024;
+
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::duration<double>(seconds));
 }
@@ -33,7 +36,7 @@ std::optional<int> read_options(int argc, const char *const *argv, CoordinatorPr
   const auto with = [&](CLI::Option *option, const char *variable) {
     return settings.from_environment(option, variable);
   };
-  const CLI::Range seconds_range(0.01, 86'400.0);
+  const CLI::Validator seconds_range = decimal_number(0.01, kSecondsMax);
   double heartbeat_interval = seconds(options.heartbeat_interval);
   double lease = seconds(options.lease);
   double join_window = seconds(options.join_window);
@@ -76,18 +79,18 @@ std::optional<int> read_options(int argc, const char *const *argv, CoordinatorPr
        "PARSYN_LEASE");
   with(app.add_option("--join-window", join_window, "How long a job with enough workers waits for more")
            ->type_name("SECONDS")
-           ->check(CLI::Range(0.0, 86'400.0))
+           ->check(decimal_number(0, kSecondsMax))
            ->capture_default_str(),
        "PARSYN_JOIN_WINDOW");
   with(app.add_option("--keep-rounds", options.keep_rounds,
                       "Global models of so many rounds are kept of each job, and the best one")
            ->type_name("N")
-           ->check(CLI::Range(1U, limits::kRoundsMax))
+           ->check(whole_number(1, limits::kRoundsMax))
            ->capture_default_str(),
        "PARSYN_KEEP_ROUNDS");
   with(app.add_option("--threads", options.threads, "For checking and averaging updates; 0: one per core")
            ->type_name("N")
-           ->check(CLI::Range(0U, 1'024U))
+           ->check(whole_number(0, kThreadsMax))
            ->capture_default_str(),
        "PARSYN_THREADS");
   settings.add_log_options(options.log);

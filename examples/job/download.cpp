@@ -1,5 +1,6 @@
 #include "job/download.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <thread>
@@ -16,6 +17,8 @@ namespace {
 constexpr int kTriesWithoutProgressMax = 5;
 constexpr std::chrono::seconds kPause{1};
 constexpr std::size_t kNamedDigits = 16;
+/// As the kernel.
+constexpr int kLinksMax = 40;
 
 std::uint64_t size_of(const std::filesystem::path &file) {
   std::error_code missing;
@@ -42,9 +45,67 @@ http::HttpClientResponse ask_for_head(RestClient &client, const std::string &pat
   }
 }
 
+void check_regular(const std::filesystem::path &file) {
+  std::error_code failed;
+  const auto type = std::filesystem::status(file, failed).type();
+  if (type == std::filesystem::file_type::not_found || type == std::filesystem::file_type::regular) return;
+  if (type == std::filesystem::file_type::directory)
+    throw WrongUsage("--output: " + file.string() + " is a folder: name a file for the model");
+  if (failed) throw Error(ErrorCode::io, "cannot look at " + file.string() + ": " + failed.message());
+  throw WrongUsage("--output: " + file.string() + " is not a regular file: name another one for the model");
+}
+
+/// The file that writing to `output` means. A rename would put a model in the place of a link, a device or a
+/// pipe.
+std::filesystem::path written_file(const std::filesystem::path &output) {
+  std::filesystem::path file = output;
+  std::error_code failed;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, failed)); ++links) {
+    if (links == kLinksMax)
+      throw WrongUsage("--output: " + output.string() + " leads through too many symbolic links");
+    // An absolute one takes the whole path's place.
+    file = file.parent_path() / std::filesystem::read_symlink(file);
+  }
+  check_regular(file);
+  return file;
+}
+
+/// Beside the file, and of this object alone.
+std::filesystem::path part_of(const std::filesystem::path &file, const std::string &sha256) {
+  std::filesystem::path part = file;
+  part += ".";
+  part += sha256.substr(0, kNamedDigits);
+  part += ".part";
+  std::error_code failed;
+  const auto type = std::filesystem::symlink_status(part, failed).type();
+  if (type != std::filesystem::file_type::not_found && type != std::filesystem::file_type::regular && !failed)
+    throw Error(ErrorCode::conflict, part.string() + " is in the way: it is not a regular file");
+  return part;
+}
+
+/// After which round the job has this model. The answer itself does not tell.
+std::uint64_t round_of(const Json &job, const std::string &choice, const std::string &sha256) {
+  if (const auto number = text::parse_u64(choice)) return *number;
+  std::uint64_t round = 0;
+  for (const Json &record : value_at(job, "rounds")) {
+    if (text_at(record, "model_sha256") == sha256) round = whole_at(record, "round");
+  }
+  return round;
+}
+
+bool has_completed_round(const Json &job) {
+  const Json rounds = value_at(job, "rounds");
+  return std::any_of(rounds.begin(), rounds.end(),
+                     [](const Json &record) { return true_at(record, "succeeded"); });
+}
+
 }  // namespace
 
 Downloaded download_model(RestClient &client, const Download &command) {
+  const std::filesystem::path named =
+      command.output.empty() ? std::filesystem::path("job-" + std::to_string(command.id) + ".safetensors")
+                             : command.output;
+  const std::filesystem::path file = written_file(named);
   const std::string query = command.round.empty() ? "" : "?round=" + text::percent_encode(command.round);
   const std::string path = path_of(Resource::job, command.id) + "/model" + query;
 
@@ -57,12 +118,8 @@ Downloaded download_model(RestClient &client, const Download &command) {
     throw Error(ErrorCode::protocol, "the coordinator's answer does not tell the model's size and digest");
   }
 
-  std::filesystem::path file = command.output;
-  if (file.empty()) file = "job-" + std::to_string(command.id) + ".safetensors";
-  std::filesystem::path part = file;
-  part += ".";
-  part += sha256.substr(0, kNamedDigits);
-  part += ".part";
+  const Json job = client.get(path_of(Resource::job, command.id));
+  const std::filesystem::path part = part_of(file, sha256);
   if (size_of(part) > *bytes) std::filesystem::remove(part);
 
   int tries_left = kTriesWithoutProgressMax;
@@ -95,7 +152,12 @@ Downloaded download_model(RestClient &client, const Download &command) {
   if (failed)
     throw Error(ErrorCode::io,
                 "cannot rename " + part.string() + " to " + file.string() + ": " + failed.message());
-  return {file, *bytes, sha256};
+  return {named, *bytes, sha256, round_of(job, command.round, sha256), !has_completed_round(job)};
+}
+
+std::string round_text(const Downloaded &model) {
+  if (model.round > 0) return std::to_string(model.round);
+  return std::string("0, the initial model") + (model.is_untrained ? ": no round has completed" : "");
 }
 
 }  // namespace parsyn::programs

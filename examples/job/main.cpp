@@ -1,6 +1,7 @@
 // parsyn-job: the coordinator's REST API from a command line.
 #include <cstdio>
 
+#include "common/process.hpp"
 #include "common/program.hpp"
 #include "job/commands.hpp"
 #include "job/download.hpp"
@@ -32,8 +33,9 @@ struct Runner {
   int operator()(const Download &command) const {
     const Downloaded model = download_model(client, command);
     const std::string path = model.path.string();
-    print_document(options, {{"path", path}, {"bytes", model.bytes}, {"sha256", model.sha256}},
-                   "model: " + path + "\nsha256: " + model.sha256 + "\n");
+    print_document(options,
+                   {{"path", path}, {"bytes", model.bytes}, {"sha256", model.sha256}, {"round", model.round}},
+                   "model: " + path + "\nsha256: " + model.sha256 + "\nround: " + round_text(model) + "\n");
     return kWorked;
   }
   int operator()(const Events &command) const { return print_events(client, options, command); }
@@ -48,6 +50,7 @@ struct Runner {
 
 int main(int argc, char **argv) {
   using namespace parsyn::programs;
+  ignore_broken_pipes();
   JobProgramOptions options;
   if (const auto exit_code = read_options(argc, argv, options)) return *exit_code;
   return run_program({.name = "parsyn-job", .json_errors = options.client.json}, [&] {

@@ -41,7 +41,7 @@ class Commands {
   }
 
   static void add_id(CLI::App &sub, std::uint64_t &id, const std::string &what) {
-    sub.add_option("ID", id, what)->required();
+    sub.add_option("ID", id, what)->required()->check(whole_number());
   }
 
   CLI::App &group(const std::string &name, const std::string &purpose) {
@@ -86,8 +86,10 @@ class Commands {
     add_id(*sub, download->id, "The job's id");
     sub->add_option("--round", download->round,
                     "After this round, or best: by validation loss (default: the last)")
+        ->check(CLI::Validator([](const std::string &text) { return round_choice_fault(text); }, ""))
         ->type_name("N|best");
     sub->add_option("--output,-o", download->output, "Where to put it (default: job-ID.safetensors)")
+        ->check(not_empty())
         ->type_name("FILE");
     const auto events = add<Events>(app_, "events", "Print a job's events so far", sub);
     add_id(*sub, events->id, "The job's id");
@@ -106,6 +108,7 @@ class Commands {
     sub->add_option("--token-file", add_worker->token_file,
                     "Write the worker's token to this new file (mode 0600) instead of printing it. The "
                     "operator's token file is then named by PARSYN_TOKEN_FILE, or before the word worker")
+        ->check(not_empty())
         ->type_name("FILE");
     add_list_and_show(parent, Resource::worker, "worker", "workers");
     const auto remove = add<WorkerRemove>(parent, "remove", "Revoke a worker's token and end its lease", sub);
@@ -131,8 +134,11 @@ class Commands {
         ->type_name("PATH");
     sub->add_option("--validation-fraction", dataset->validation_fraction,
                     "Take this share of the training examples for validation instead")
+        ->check(decimal_number(0, 1))
         ->type_name("SHARE");
-    sub->add_option("--split-seed", dataset->split_seed, "Seed of that draw")->type_name("N");
+    sub->add_option("--split-seed", dataset->split_seed, "Seed of that draw")
+        ->check(whole_number())
+        ->type_name("N");
     sub->add_option("--format", dataset->format, "Of the files (default: detected)")
         ->check(CLI::IsMember({"detect", "idx", "csv", "jsonl", "safetensors"}));
     sub->add_option("--label-column", dataset->label_column,
@@ -152,6 +158,7 @@ class Commands {
         ->check(CLI::IsMember({"mlp", "torchscript", "custom"}));
     sub->add_option("--sizes", model->sizes, "mlp: widths from input to output, as 784,200,200,10")
         ->delimiter(',')
+        ->check(whole_number())
         ->allow_extra_args(false)
         ->type_name("N,N,...");
     sub->add_option("--activation", model->activation, "mlp: relu (the default), tanh, gelu or sigmoid")
@@ -161,6 +168,7 @@ class Commands {
         ->type_name("PATH");
     sub->add_option("--from-job", model->from_job,
                     "Start from a job's global model: the last, after a round, or the best")
+        ->check(CLI::Validator([](const std::string &text) { return job_and_round_fault(text); }, ""))
         ->type_name("ID[:ROUND|best]");
     add_list_and_show(parent, Resource::model, "model", "models");
   }

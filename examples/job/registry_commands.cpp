@@ -36,12 +36,7 @@ Json file_document(const DatasetAdd &command, const std::string &path, const std
 
 int add_worker(RestClient &client, const ClientOptions &options, const WorkerAdd &command) {
   const bool to_file = !command.token_file.empty();
-  if (to_file && std::filesystem::exists(command.token_file)) {
-    throw Error(
-        ErrorCode::conflict,
-        command.token_file.string() +
-            " is there already, and may hold a token in use: name another file for the worker's token");
-  }
+  if (to_file) check_token_file_is_new(command.token_file);
   Json worker =
       client.post(path_of(Resource::worker), Json{{"name", command.name}, {"kind", command.kind}}.dump());
   const std::string token = text_at(worker, "token");

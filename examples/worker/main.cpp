@@ -1,4 +1,5 @@
 // parsyn-worker: a Worker with libtorch's trainers in a process of its own.
+#include "common/process.hpp"
 #include "common/program.hpp"
 #include "worker/options.hpp"
 #ifdef PARSYN_WITH_TORCH
@@ -7,6 +8,7 @@
 
 int main(int argc, char **argv) {
   using namespace parsyn::programs;
+  ignore_broken_pipes();
   WorkerProgramOptions options;
   if (const auto exit_code = read_options(argc, argv, options)) return *exit_code;
 #ifdef PARSYN_WITH_TORCH

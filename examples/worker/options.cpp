@@ -34,7 +34,8 @@ std::optional<int> read_options(int argc, const char *const *argv, WorkerProgram
                       "Most bytes of partitions and weights in the cache, as 800MB or 50GiB; what was used "
                       "longest ago goes first, never what the current task uses (default: 50GiB)")
            ->transform(CLI::AsSizeValue(true).description(""))
-           // It reads -1 as the greatest of all.
+           // Before the transformation, although it comes after it here: it reads -1 as the greatest of all.
+           ->transform(CLI::Validator([](const std::string &text) { return size_fault(text); }, ""))
            ->check(CLI::Range(std::uint64_t{0}, kCacheBytesLimit).description(""))
            ->type_name("SIZE"),
        "PARSYN_CACHE_SIZE");

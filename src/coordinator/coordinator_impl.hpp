@@ -67,6 +67,8 @@ struct JobEntry {
   std::uint64_t event_ceiling = 0;  // as the journal has it
   bool in_memory = true;            // events and losses; false: it has ended, they are in the journal only
   std::string cannot_go_on;         // after a restart: why
+  /// Of each worker, the refusal that an event has told last.
+  std::map<Id, std::string> told_refusals;
 };
 
 class CoordinatorImpl final : public Coordinator, private WorkerService {

@@ -80,7 +80,14 @@ void CoordinatorImpl::restore() {
                                             ": install the release that wrote it, or a newer one");
   }
   const bool fresh = settings.id.empty();
-  if (options_.journal) check_store(fresh, settings.id);
+  if (options_.journal) {
+    check_store(fresh, settings.id);
+  } else if (!read_owner(*options_.store).empty()) {
+    throw Error(
+        ErrorCode::conflict,
+        "the object store belongs to a coordinator that has a journal: without that journal its objects "
+        "would be overwritten; give the journal, or another store");
+  }
   if (fresh) {
     settings.format = wire::kJournalFormat;
     if (settings.id.empty()) settings.id = runtime_.random_hex(kIdBytes);

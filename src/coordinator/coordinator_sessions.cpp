@@ -300,13 +300,17 @@ ReportReceipt CoordinatorImpl::take_report(Id worker, const Report &report, Batc
   receipt.reason = answer.reason;
   receipt.current_round = entry.job.round();
   if (!receipt.accepted && !is_terminal(entry.job.state())) {
-    publish(entry,
-            {"report_refused",
-             "a report of worker " + std::to_string(worker) + " is refused: " + answer.reason,
-             {{"worker_id", static_cast<std::int64_t>(worker)},
-              {"round", static_cast<std::int64_t>(report.round)},
-              {"code", answer.code}}},
-            batch);
+    // Who asks again and again, or has no part in the job, must not push out what has happened in it.
+    const std::string refusal = answer.code + " " + std::to_string(report.round);
+    if (entry.job.has_seat(worker) && std::exchange(entry.told_refusals[worker], refusal) != refusal) {
+      publish(entry,
+              {"report_refused",
+               "a report of worker " + std::to_string(worker) + " is refused: " + answer.reason,
+               {{"worker_id", static_cast<std::int64_t>(worker)},
+                {"round", static_cast<std::int64_t>(report.round)},
+                {"code", answer.code}}},
+              batch);
+    }
     // A task whose report was wrong by itself has failed: nothing better will come of it.
     const bool wrong =
         answer.code == "wrong_key" || answer.code == "wrong_examples" || answer.code == "too_many_examples";

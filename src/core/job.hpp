@@ -202,6 +202,8 @@ class Job {
 
   JobSnapshot snapshot() const;
   SeatSnapshot seat(Id worker) const;
+  /// Whether it has ever had a place in the job.
+  bool has_seat(Id worker) const { return seats_.contains(worker); }
   Time round_opened() const { return round_opened_; }
 
   /// The first step: takes in who is live.

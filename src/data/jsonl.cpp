@@ -260,6 +260,8 @@ Examples read_jsonl(const DatasetFileOptions &options, const CancelQuery &cancel
       continue;
     }
     if (blank != 0) fail(blank, "the line is blank, but examples follow; remove it");
+    // The parser takes one for the end of the line.
+    if (line.find('\0') != std::string::npos) fail(number, "there is a NUL byte, which JSON does not have");
     handler.begin_line();
     if (!nlohmann::json::sax_parse(line, &handler)) fail(number, handler.fault());
   }

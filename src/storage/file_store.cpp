@@ -25,25 +25,28 @@ namespace fs = std::filesystem;
 
 using system::FileKind;
 
+/// Of what is copied at a time.
+constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
+
 /// Thread-safety: every method may be called from any thread.
-class UnflushedKeys {
+class Names {
  public:
-  void add(const std::string &key) {
+  void add(const std::string &name) {
     const std::lock_guard lock(mutex_);
-    keys_.insert(key);
+    names_.insert(name);
   }
-  void forget(const std::string &key) {
+  void forget(const std::string &name) {
     const std::lock_guard lock(mutex_);
-    keys_.erase(key);
+    names_.erase(name);
   }
-  bool contains(const std::string &key) const {
+  bool contains(const std::string &name) const {
     const std::lock_guard lock(mutex_);
-    return keys_.contains(key);
+    return names_.contains(name);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::set<std::string> keys_;  // guarded by mutex_
+  std::set<std::string> names_;  // guarded by mutex_
 };
 
 class FileStore final : public ObjectStore {
@@ -63,7 +66,7 @@ class FileStore final : public ObjectStore {
 
  private:
   fs::path path_of(std::string_view key) const { return folder_ / key; }
-  std::mutex &commit_mutex(const std::string &key) {
+  std::mutex &commit_mutex(const std::string &key) const {
     return commit_mutexes_[std::hash<std::string>{}(key) % commit_mutexes_.size()];
   }
   bool is_folder(const fs::path &path) const;
@@ -72,13 +75,17 @@ class FileStore final : public ObjectStore {
   bool remove_hollow_locked(const fs::path &below_root);
   void check_not_folder_locked(const std::string &key);
   void flush_if_there(const fs::path &folder) const;
+  void make_durable(const std::string &key, const FileIdentity &identity) const;
+  void write_anew(const std::string &key, const FileIdentity &identity) const;
 
   fs::path folder_;
   system::FileSystem &files_;
   mutable DigestCache digests_;
   /// What is there, but could not be made durable. Only writing it anew helps: after a flush that failed, the
   /// next one may say that all is well.
-  mutable UnflushedKeys unflushed_;
+  mutable Names unflushed_;
+  /// Folders of which a flush has failed: the next one says nothing of the entries that were there then.
+  mutable Names doubtful_folders_;
   /// Making a folder and the first file in it, against removing a folder that has become empty.
   std::mutex folders_mutex_;
   /// Folders, relative to folder_, whose entry in the folder above is known to be durable.
@@ -86,7 +93,7 @@ class FileStore final : public ObjectStore {
   /// Renaming a file and looking at what then lies there must be one step for each key, or the digest of one
   /// write could be remembered for another. Several mutexes, as a flush to disk takes its time. Taken before
   /// folders_mutex_.
-  std::array<std::mutex, 64> commit_mutexes_;
+  mutable std::array<std::mutex, 64> commit_mutexes_;
 };
 
 class FileObjectWriter final : public ObjectWriter {
@@ -218,7 +225,10 @@ ObjectInfo FileStore::put(const std::string &key, system::AtomicFile &file, cons
   try {
     file.commit();
   } catch (...) {
-    if (file.renamed()) unflushed_.add(key);
+    if (file.renamed()) {
+      unflushed_.add(key);
+      doubtful_folders_.add(path_of(key).parent_path());
+    }
     throw;
   }
   unflushed_.forget(key);
@@ -249,13 +259,7 @@ ObjectInfo FileStore::stat(std::string_view key) const {
     if (!sha256) {
       // Who is told of an object relies on it, and whoever wrote this one may have been killed before it
       // flushed the folder.
-      try {
-        flush_if_there(path.parent_path());
-      } catch (const Error &error) {
-        // Not when nothing was tried, as without a file descriptor to try it with.
-        if (error.code() != ErrorCode::unavailable) unflushed_.add(name);
-        throw;
-      }
+      make_durable(name, *identity);
       sha256 = system::sha256_hex(system::FileSource(path, files_));
       // Replaced while it was read: each time round, somebody else has made progress.
       if (identity_of(files_, path) != identity) continue;
@@ -263,6 +267,35 @@ ObjectInfo FileStore::stat(std::string_view key) const {
     }
     return {name, identity->bytes, *sha256, etag_of(*sha256)};
   }
+}
+
+void FileStore::make_durable(const std::string &key, const FileIdentity &identity) const {
+  const fs::path folder = path_of(key).parent_path();
+  if (doubtful_folders_.contains(folder)) {
+    write_anew(key, identity);
+    return;
+  }
+  try {
+    flush_if_there(folder);
+  } catch (const Error &error) {
+    // Not when nothing was tried, as without a file descriptor to try it with.
+    if (error.code() != ErrorCode::unavailable) doubtful_folders_.add(folder);
+    throw;
+  }
+}
+
+void FileStore::write_anew(const std::string &key, const FileIdentity &identity) const {
+  const system::FileSource source(path_of(key), files_);
+  system::AtomicFile file(path_of(key), system::kPrivateFile, files_);
+  std::vector<std::byte> block(kBlockBytes);
+  for (std::uint64_t at = 0; at < source.size(); at += block.size()) {
+    block.resize(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), source.size() - at)));
+    source.read_at(at, block);
+    file.write(block);
+  }
+  const std::lock_guard lock(commit_mutex(key));
+  // Replaced meanwhile, or removed: the other one stays.
+  if (identity_of(files_, path_of(key)) == identity) file.commit();
 }
 
 std::vector<std::string> FileStore::list(std::string_view prefix) const {

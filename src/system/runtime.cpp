@@ -2,11 +2,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
+#include <string>
 #include <system_error>
 #include <thread>
 
 #include "parsyn/error.hpp"
-#include "system/files.hpp"
 #include "system/random.hpp"
 
 namespace parsyn::system {
@@ -44,13 +45,11 @@ class SystemRuntime final : public Runtime {
         .count();
   }
   std::string boot_id() const override {
-    try {
-      std::string id = read_text_file("/proc/sys/kernel/random/boot_id", 100);
-      while (!id.empty() && id.back() == '\n') id.pop_back();
-      return id;
-    } catch (const Error &) {
-      return {};  // no boot is like another: what remained goes on
-    }
+    // Read to its end: the system says of such a file that it has no bytes.
+    std::ifstream file("/proc/sys/kernel/random/boot_id");
+    std::string id;
+    std::getline(file, id);
+    return id;  // empty where there is none: no boot is like another then
   }
   std::string random_hex(std::size_t bytes) override { return system::random_hex(bytes); }
   std::uint64_t random_u64() override { return system::random_u64(); }

@@ -183,6 +183,11 @@ std::optional<json> read_json(std::string_view text, FaultList &faults, std::siz
                    std::to_string(bytes_max) + " are taken");
     return std::nullopt;
   }
+  // The parser takes one for the end of the text, and what lies behind it would not be read.
+  if (const std::size_t at = text.find('\0'); at != std::string_view::npos) {
+    faults.add("", "json", "byte " + std::to_string(at) + " is a NUL, which JSON does not have");
+    return std::nullopt;
+  }
   TreeBuilder builder(text, faults);
   if (!json::sax_parse(text.begin(), text.end(), &builder)) return std::nullopt;
   return builder.take();

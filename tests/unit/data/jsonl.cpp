@@ -89,3 +89,8 @@ TEST_CASE("nesting is bounded") {
   for (int i = 0; i < 100'000; ++i) objects += "{\"x\":";
   says(objects, "line 1", "an object");
 }
+
+TEST_CASE("a NUL byte does not hide what lies behind it") {
+  using namespace std::string_literals;
+  says("{\"x\":[1],\"y\":1}\n{\"x\":[2],\"y\":1}\0{\"x\":[3],\"y\":5}\n"s, "line 2", "NUL");
+}

@@ -1,6 +1,7 @@
 // Where a program's settings come from, and in which order.
 #include "common/settings.hpp"
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -34,6 +35,8 @@ struct Values {
   std::vector<std::string> data;
   bool open = false;
   unsigned count = 1;
+  std::uint64_t id = 7;
+  double seconds = 1;
   parsyn::programs::LogOptions log;
   std::optional<int> exit_code;
 };
@@ -47,8 +50,11 @@ Values read(const std::vector<std::string> &arguments, bool place_is_required = 
   app.add_option("--folder", values.folder, "which folder");
   app.add_option("--data", values.data, "several")->allow_extra_args(false);
   settings.from_environment(app.add_flag("--open", values.open, "whether"), "PARSYN_TEST_OPEN");
-  settings.from_environment(app.add_option("--count", values.count, "how many")->check(CLI::Range(1U, 9U)),
-                            "PARSYN_TEST_COUNT");
+  settings.from_environment(
+      app.add_option("--count", values.count, "how many")->check(parsyn::programs::whole_number(1, 9)),
+      "PARSYN_TEST_COUNT");
+  app.add_option("ID", values.id, "whose")->check(parsyn::programs::whole_number());
+  app.add_option("--seconds", values.seconds, "how long")->check(parsyn::programs::decimal_number(0, 86'400));
   settings.add_log_options(values.log);
   std::vector<const char *> argv{"program"};
   for (const std::string &argument : arguments) argv.push_back(argument.c_str());
@@ -151,4 +157,58 @@ TEST_CASE("log settings are read by name") {
   CHECK(values.log.format == parsyn::programs::LogFormat::json);
   CHECK(values.log.level_min == parsyn::LogLevel::warning);
   CHECK(read({"--log-format", "xml"}).exit_code == 2);
+}
+
+TEST_CASE("whole numbers are plain digits, without a sign, a base, a space or an overflow") {
+  CHECK(read({"18446744073709551615"}).id == UINT64_MAX);
+  CHECK(read({"0"}).id == 0);
+  for (const std::string wrong : {"-18446744073709551615", "-1", "010", "00", "0x1", "0b1", "+1", " 1", "1 ",
+                                  "1.0", "1e1", "", "18446744073709551616", "1'000", "1_0"}) {
+    CAPTURE(wrong);
+    CHECK(read({"--", wrong}).exit_code == 2);
+    CHECK(read({"--count=" + wrong}).exit_code == 2);
+  }
+}
+
+TEST_CASE("a refused number is named, with its flag") {
+  using parsyn::programs::whole_number_fault;
+  CHECK(whole_number_fault("010", 1, 9) == "'010' is not a whole number from 1 to 9 in plain digits");
+  const TemporaryFolder folder;
+  const auto file = folder.file("settings", "count = 0x1\n").string();
+  CHECK(read({"--config", file}).exit_code == 2);
+}
+
+TEST_CASE("numbers of seconds are plain decimals") {
+  CHECK(read({"--seconds", "0.25"}).seconds == 0.25);
+  CHECK(read({"--seconds", "1e-3"}).seconds == 1e-3);
+  CHECK(read({"--seconds", "10"}).seconds == 10);
+  for (const std::string wrong : {"nan", "NaN", "inf", "-inf", "infinity", "0x1p3", "0x10", "+1", "-1", " 1",
+                                  "1s", "", "1e999", "86401", "nan(1)"}) {
+    CAPTURE(wrong);
+    CHECK(read({"--seconds=" + wrong}).exit_code == 2);
+  }
+  CHECK(parsyn::programs::decimal_number_fault("nan", 0.01, 86'400) ==
+        "'nan' is not a plain decimal number from 0.01 to 86400");
+}
+
+TEST_CASE("sizes and rounds are whole numbers, too") {
+  using namespace parsyn::programs;
+  for (const std::string right : {"0", "800MB", "50 GiB", "1b"}) CHECK(size_fault(right).empty());
+  for (const std::string wrong : {"", "-1", "010MB", "0x10", "18446744073709551616", "1.5GB", "MB", "1 M B"})
+    CHECK_FALSE(size_fault(wrong).empty());
+  for (const std::string right : {"0", "12", "best"}) CHECK(round_choice_fault(right).empty());
+  for (const std::string wrong : {"", "-1", "01", "last", "+1"})
+    CHECK_FALSE(round_choice_fault(wrong).empty());
+  for (const std::string right : {"1", "1:0", "1:best"}) CHECK(job_and_round_fault(right).empty());
+  for (const std::string wrong : {"", "01", "1:", ":1", "1:+1", "0x1"})
+    CHECK_FALSE(job_and_round_fault(wrong).empty());
+}
+
+TEST_CASE("a required value that is empty, and one with a NUL byte, are refused") {
+  CHECK(read({"--place", ""}, true).exit_code == 2);
+  CHECK(read({"--place="}, true).exit_code == 2);
+  const TemporaryFolder folder;
+  CHECK(read({"--config", folder.file("empty", "place =\n").string()}, true).exit_code == 2);
+  const std::string text("place = a\0b\n", 12);
+  CHECK(read({"--config", folder.file("nul", text).string()}).exit_code == 2);
 }

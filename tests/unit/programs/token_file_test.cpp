@@ -2,6 +2,7 @@
 #include "common/token_file.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -127,4 +128,27 @@ TEST_CASE("a coordinator's first start makes its token, also beside what a kille
   struct stat info {};
   REQUIRE(::stat(state.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
+}
+
+TEST_CASE("whether a token's file can be made is known before there is a token") {
+  const TemporaryFolder folder;
+  const auto in_folder = [&](const std::string &name) { return folder.path() / name; };
+  const auto refused = [](const std::filesystem::path &file) {
+    return error_of([&] { check_token_file_is_new(file); }).code();
+  };
+  check_token_file_is_new(in_folder("token"));
+  check_token_file_is_new("token-of-a-test-in-the-current-folder");
+
+  CHECK(refused(folder.file("taken", "secret")) == ErrorCode::conflict);
+  CHECK(refused(folder.path()) == ErrorCode::conflict);
+  std::filesystem::create_symlink("nothing", in_folder("dangling"));
+  CHECK(refused(in_folder("dangling")) == ErrorCode::conflict);
+  CHECK(refused(in_folder("no-such-folder/token")) == ErrorCode::io);
+  CHECK(refused(in_folder("taken/token")) == ErrorCode::io);
+
+  std::filesystem::create_directory(in_folder("closed"));
+  std::filesystem::permissions(in_folder("closed"), std::filesystem::perms::owner_read);
+  // The superuser may write there all the same.
+  if (::access(in_folder("closed").c_str(), W_OK) != 0)
+    CHECK(refused(in_folder("closed/token")) == ErrorCode::io);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "support/catch.hpp"
+#include "support/errors.hpp"
 
 namespace {
 
@@ -270,4 +271,13 @@ TEST_CASE("an URL request and its answer arrive as they were sent") {
   CHECK(faults_of(decode_url_request, R"({"lease":1,"key":"a\u0000b"})") == Fields{"key format"});
   CHECK(faults_of(decode_url_request, R"({"lease":1,"key":")" + std::string(kKeyBytesMax + 1, 'k') + "\"}") ==
         Fields{"key format"});
+}
+
+TEST_CASE("a NUL byte does not end a message") {
+  using namespace std::string_literals;
+  const Error error =
+      test::error_of([] { wire::decode_task_poll("{\"lease\":1,\"wait_ms\":0}\0 and more"s); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  REQUIRE(error.faults().size() == 1);
+  CHECK(error.faults().front().code == "json");
 }
