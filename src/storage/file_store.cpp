@@ -75,7 +75,7 @@ class FileStore final : public ObjectStore {
   bool remove_hollow_locked(const fs::path &below_root);
   void check_not_folder_locked(const std::string &key);
   void flush_if_there(const fs::path &folder) const;
-  void make_durable(const std::string &key, const FileIdentity &identity) const;
+  void flush_folder_of(const std::string &key) const;
   void write_anew(const std::string &key, const FileIdentity &identity) const;
 
   fs::path folder_;
@@ -259,7 +259,11 @@ ObjectInfo FileStore::stat(std::string_view key) const {
     if (!sha256) {
       // Who is told of an object relies on it, and whoever wrote this one may have been killed before it
       // flushed the folder.
-      make_durable(name, *identity);
+      if (doubtful_folders_.contains(path.parent_path())) {
+        write_anew(name, *identity);
+        continue;  // its digest is known now
+      }
+      flush_folder_of(name);
       sha256 = system::sha256_hex(system::FileSource(path, files_));
       // Replaced while it was read: each time round, somebody else has made progress.
       if (identity_of(files_, path) != identity) continue;
@@ -269,12 +273,8 @@ ObjectInfo FileStore::stat(std::string_view key) const {
   }
 }
 
-void FileStore::make_durable(const std::string &key, const FileIdentity &identity) const {
+void FileStore::flush_folder_of(const std::string &key) const {
   const fs::path folder = path_of(key).parent_path();
-  if (doubtful_folders_.contains(folder)) {
-    write_anew(key, identity);
-    return;
-  }
   try {
     flush_if_there(folder);
   } catch (const Error &error) {
@@ -287,15 +287,19 @@ void FileStore::make_durable(const std::string &key, const FileIdentity &identit
 void FileStore::write_anew(const std::string &key, const FileIdentity &identity) const {
   const system::FileSource source(path_of(key), files_);
   system::AtomicFile file(path_of(key), system::kPrivateFile, files_);
+  system::Sha256 digest;
   std::vector<std::byte> block(kBlockBytes);
   for (std::uint64_t at = 0; at < source.size(); at += block.size()) {
     block.resize(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), source.size() - at)));
     source.read_at(at, block);
     file.write(block);
+    digest.update(block);
   }
   const std::lock_guard lock(commit_mutex(key));
   // Replaced meanwhile, or removed: the other one stays.
-  if (identity_of(files_, path_of(key)) == identity) file.commit();
+  if (identity_of(files_, path_of(key)) != identity) return;
+  file.commit();
+  if (const auto now = identity_of(files_, path_of(key))) digests_.put(key, *now, digest.hex());
 }
 
 std::vector<std::string> FileStore::list(std::string_view prefix) const {
