@@ -1,6 +1,7 @@
 // worker add and remove, dataset add, model add.
 #include <filesystem>
 
+#include "common/number_text.hpp"
 #include "common/token_file.hpp"
 #include "job/commands.hpp"
 #include "job/printing.hpp"
@@ -105,15 +106,12 @@ Json model_document(const ModelAdd &command) {
   if (!command.loss.empty()) document["loss"] = command.loss;
   if (!command.path.empty()) document["path"] = absolute(command.path);
   if (command.from_job.empty()) return document;
+  if (const std::string fault = job_and_round_fault(command.from_job); !fault.empty())
+    throw Error(ErrorCode::invalid_argument, "--from-job: " + fault);
   const std::size_t colon = command.from_job.find(':');
   const std::string round = colon == std::string::npos ? "" : command.from_job.substr(colon + 1);
-  const auto id = text::parse_u64(command.from_job.substr(0, colon));
   const auto number = text::parse_u64(round);
-  if (!id || (colon != std::string::npos && !number && round != "best")) {
-    throw Error(ErrorCode::invalid_argument,
-                "--from-job " + command.from_job + " must look like ID, ID:ROUND or ID:best");
-  }
-  document["from_job"] = *id;
+  document["from_job"] = text::parse_u64(command.from_job.substr(0, colon)).value();
   if (number) document["from_round"] = *number;
   if (round == "best") document["from_round"] = round;
   return document;

@@ -5,6 +5,7 @@
 
 #include "parsyn/error.hpp"
 #include "parsyn/safetensors.hpp"
+#include "system/blocks.hpp"
 #include "system/files.hpp"
 #include "system/interruptible.hpp"
 
@@ -132,13 +133,8 @@ ObjectInfo NewObjects::add_copy(const std::string &key, const std::string &from)
 ObjectInfo NewObjects::add_source(const std::string &key, std::unique_ptr<ByteSource> opened) {
   const system::InterruptibleSource source(std::move(opened), cancelled_);
   const auto writer = store_.create(key);
-  std::vector<std::byte> buffer(kCopyBytes);
-  for (std::uint64_t offset = 0; offset < source.size();) {
-    const auto part = std::min<std::uint64_t>(buffer.size(), source.size() - offset);
-    source.read_at(offset, std::span(buffer.data(), part));
-    writer->write(std::span(buffer.data(), part));
-    offset += part;
-  }
+  system::for_each_block(source, kCopyBytes,
+                         [&](std::span<const std::byte> piece, std::uint64_t) { writer->write(piece); });
   keys_.push_back(key);
   return writer->commit();
 }

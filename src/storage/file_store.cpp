@@ -14,6 +14,7 @@
 #include "storage/digest_cache.hpp"
 #include "storage/leftovers.hpp"
 #include "storage/object_key.hpp"
+#include "system/blocks.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
 
@@ -287,19 +288,14 @@ void FileStore::flush_folder_of(const std::string &key) const {
 void FileStore::write_anew(const std::string &key, const FileIdentity &identity) const {
   const system::FileSource source(path_of(key), files_);
   system::AtomicFile file(path_of(key), system::kPrivateFile, files_);
-  system::Sha256 digest;
-  std::vector<std::byte> block(kBlockBytes);
-  for (std::uint64_t at = 0; at < source.size(); at += block.size()) {
-    block.resize(static_cast<std::size_t>(std::min<std::uint64_t>(block.size(), source.size() - at)));
-    source.read_at(at, block);
-    file.write(block);
-    digest.update(block);
-  }
+  system::DigestingSink digested(file);
+  system::for_each_block(source, kBlockBytes,
+                         [&](std::span<const std::byte> piece, std::uint64_t) { digested.write(piece); });
   const std::lock_guard lock(commit_mutex(key));
   // Replaced meanwhile, or removed: the other one stays.
   if (identity_of(files_, path_of(key)) != identity) return;
   file.commit();
-  if (const auto now = identity_of(files_, path_of(key))) digests_.put(key, *now, digest.hex());
+  if (const auto now = identity_of(files_, path_of(key))) digests_.put(key, *now, digested.sha256());
 }
 
 std::vector<std::string> FileStore::list(std::string_view prefix) const {

@@ -4,15 +4,17 @@
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
 #include "parsyn/error.hpp"
+#include "system/blocks.hpp"
 #include "text/encoding.hpp"
 
 namespace parsyn::system {
 namespace {
+
+/// Of what is read at a time.
+constexpr std::size_t kBlockBytes = std::size_t{256} << 10;
 
 void check(bool ok) {
   if (!ok) throw Error(ErrorCode::internal, "OpenSSL refused a SHA-256 operation");
@@ -57,14 +59,8 @@ std::string sha256_hex(std::string_view text) {
 
 std::string sha256_hex(const ByteSource &source) {
   Sha256 digest;
-  std::vector<std::byte> buffer(std::size_t{256} << 10);
-  for (std::uint64_t offset = 0; offset < source.size();) {
-    const auto part = std::min<std::uint64_t>(buffer.size(), source.size() - offset);
-    const std::span piece(buffer.data(), part);
-    source.read_at(offset, piece);
-    digest.update(piece);
-    offset += part;
-  }
+  for_each_block(source, kBlockBytes,
+                 [&](std::span<const std::byte> piece, std::uint64_t) { digest.update(piece); });
   return digest.hex();
 }
 

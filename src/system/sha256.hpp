@@ -29,6 +29,23 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
+/// Passes on what is written to it, and digests it.
+class DigestingSink final : public ByteSink {
+ public:
+  /// `sink` outlives it.
+  explicit DigestingSink(ByteSink &sink) : sink_(sink) {}
+  void write(std::span<const std::byte> bytes) override {
+    digest_.update(bytes);
+    sink_.write(bytes);
+  }
+  /// Ends the digest.
+  std::string sha256() { return digest_.hex(); }
+
+ private:
+  ByteSink &sink_;
+  Sha256 digest_;
+};
+
 std::string sha256_hex(std::string_view text);
 std::string sha256_hex(const ByteSource &source);
 std::string hmac_sha256_hex(std::string_view key, std::string_view text);

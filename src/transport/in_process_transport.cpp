@@ -1,11 +1,10 @@
 // A Transport that calls the WorkerService directly: coordinator and workers in one process.
-#include <algorithm>
 #include <condition_variable>
 #include <mutex>
-#include <vector>
 
 #include "parsyn/error.hpp"
 #include "parsyn/transport.hpp"
+#include "system/blocks.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
 
@@ -133,16 +132,12 @@ class InProcessTransport final : public Transport {
 
   template <typename Take>
   void copy(const ByteSource &source, const TransferProgress &progress, const Take &take) {
-    std::vector<std::byte> buffer(std::min<std::uint64_t>(kCopyBytes, source.size()));
-    for (std::uint64_t offset = 0; offset < source.size();) {
+    system::for_each_block(source, kCopyBytes, [&](std::span<const std::byte> piece, std::uint64_t offset) {
       check_interrupted();
       if (progress && !progress(offset, source.size()))
         throw Error(ErrorCode::cancelled, "the transfer was cancelled");
-      const std::span piece(buffer.data(), std::min<std::uint64_t>(buffer.size(), source.size() - offset));
-      source.read_at(offset, piece);
       take(piece);
-      offset += piece.size();
-    }
+    });
   }
 
   WorkerService &service_;

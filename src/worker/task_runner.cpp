@@ -15,21 +15,6 @@ namespace {
 /// Jobs whose data and trainer are kept ready: rounds of two jobs may take turns.
 constexpr std::size_t kJobsKept = 2;
 
-/// Passes bytes on and digests them on the way.
-class DigestingSink final : public ByteSink {
- public:
-  explicit DigestingSink(ByteSink &sink) : sink_(sink) {}
-  void write(std::span<const std::byte> bytes) override {
-    digest_.update(bytes);
-    sink_.write(bytes);
-  }
-  std::string sha256() { return digest_.hex(); }
-
- private:
-  ByteSink &sink_;
-  system::Sha256 digest_;
-};
-
 /// Removes the file at the end, however that comes.
 class TemporaryFile {
  public:
@@ -77,12 +62,11 @@ struct TaskRunner::JobContext {
 TaskRunner::TaskRunner(TaskRunnerOptions options, ProgressBoard &board)
     : options_(std::move(options)),
       board_(board),
+      updates_(options_.cache / "updates"),
       objects_(options_.cache / "objects", options_.cache_bytes_max, options_.download) {
-  const std::filesystem::path updates = options_.cache / "updates";
   // What a process before this one was killed over: its task is done anew.
   std::error_code ignored;
-  std::filesystem::remove_all(updates, ignored);
-  system::make_folders(updates);
+  std::filesystem::remove_all(updates_, ignored);
 }
 
 TaskRunner::~TaskRunner() = default;
@@ -158,11 +142,10 @@ void TaskRunner::perform(const Task &task, Report &report) {
   }
 
   board_.set_phase("uploading");
-  const std::filesystem::path updates = options_.cache / "updates";
-  system::make_folders(updates);  // it may have been removed meanwhile
-  const TemporaryFile file(updates / (std::to_string(task.task_id) + ".safetensors"));
+  system::make_folders(updates_);  // each time: it may have been removed meanwhile
+  const TemporaryFile file(updates_ / (std::to_string(task.task_id) + ".safetensors"));
   system::AtomicFile out(file.path());
-  DigestingSink digested(out);
+  system::DigestingSink digested(out);
   write_safetensors(trained, digested, {{"format", "pt"}});
   out.commit();
   report.sha256 = digested.sha256();

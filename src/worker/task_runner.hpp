@@ -54,6 +54,7 @@ class TaskRunner {
 
   TaskRunnerOptions options_;
   ProgressBoard &board_;
+  const std::filesystem::path updates_;
   ObjectCache objects_;
   Id worker_id_ = 0;
   std::vector<std::unique_ptr<JobContext>> jobs_;  // the last few, the one that was used last at the end

@@ -25,6 +25,20 @@ void fail_all(SimulatedDisk &disk, Operation operation, int error) {
   };
 }
 
+/// The process of a store is killed when its object "a" is there, and nobody has flushed the folder.
+void leave_unflushed(SimulatedDisk &disk) {
+  {
+    const auto store = storage::make_file_store("/store", disk);
+    disk.before_operation = [](const SimulatedDisk::Call &call) {
+      if (call.operation == Operation::flush_folder) throw PowerLost{};
+      return 0;
+    };
+    CHECK_THROWS_AS(put(*store, "a", "x"), PowerLost);
+  }
+  disk.before_operation = nullptr;
+  disk.restart();
+}
+
 std::vector<std::string> keys_after_crash(SimulatedDisk &disk, std::uint64_t seed) {
   core::Random random(seed);
   disk.crash(random);
@@ -151,17 +165,7 @@ TEST_CASE("a folder that could not be flushed is not taken for a durable one") {
 
 TEST_CASE("stat flushes the folder of an object that it does not know before it vouches for it") {
   SimulatedDisk disk;
-  {
-    const auto store = storage::make_file_store("/store", disk);
-    disk.before_operation = [](const SimulatedDisk::Call &call) {
-      if (call.operation == Operation::flush_folder) throw PowerLost{};
-      return 0;
-    };
-    CHECK_THROWS_AS(put(*store, "a", "x"), PowerLost);
-  }
-  // Only the process is gone: its object is there, and nobody has flushed it.
-  disk.before_operation = nullptr;
-  disk.restart();
+  leave_unflushed(disk);
   const auto store = storage::make_file_store("/store", disk);
   fail_all(disk, Operation::flush_folder, EIO);
   CHECK(error_of([&] { store->stat("a"); }).code() == ErrorCode::io);
@@ -171,21 +175,13 @@ TEST_CASE("stat flushes the folder of an object that it does not know before it 
   CHECK(store->stat("a").sha256 == system::sha256_hex("x"));
   CHECK(get(*store, "a") == "x");
   CHECK(keys_after_crash(disk, 1) == Keys{"a"});
+  CHECK(storage::make_file_store("/store", disk)->stat("a").bytes == 1);
 }
 
 TEST_CASE(
     "what lies beside an object whose folder could not be flushed is written anew before it is vouched for") {
   SimulatedDisk disk;
-  {
-    const auto store = storage::make_file_store("/store", disk);
-    disk.before_operation = [](const SimulatedDisk::Call &call) {
-      if (call.operation == Operation::flush_folder) throw PowerLost{};
-      return 0;
-    };
-    CHECK_THROWS_AS(put(*store, "a", "x"), PowerLost);
-  }
-  disk.before_operation = nullptr;
-  disk.restart();
+  leave_unflushed(disk);
   const auto store = storage::make_file_store("/store", disk);
   fail_all(disk, Operation::flush_folder, EIO);
   CHECK(error_of([&] { put(*store, "b", "y"); }).code() == ErrorCode::io);
