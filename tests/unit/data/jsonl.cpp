@@ -80,14 +80,6 @@ TEST_CASE("a malformed JSON Lines file is refused with the line and what is wron
   says("{\"x\":[1],\"\xFF\":1}\n", "line 1", "not JSON");
 }
 
-TEST_CASE("a NUL byte does not end a line of JSON Lines") {
-  using namespace std::string_literals;
-  const std::string good = "{\"x\":[2],\"y\":1}";
-  says(good + "\n" + good + "\0"s + good + "\n", "line 2", "NUL byte in column 16");
-  says(good + "\0"s, "line 1", "NUL byte");
-  says(good + "\n" + "\0"s, "line 2", "NUL byte");
-}
-
 TEST_CASE("a byte order mark may stand at the start of a JSON Lines file only") {
   const std::string good = "{\"x\":[2],\"y\":1}\n";
   CHECK(read_bytes("a.jsonl", "\xEF\xBB\xBF" + good + good).count() == 2);
