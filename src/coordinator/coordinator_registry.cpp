@@ -8,6 +8,7 @@
 #include "parsyn/safetensors.hpp"
 #include "system/files.hpp"
 #include "system/sha256.hpp"
+#include "tensor/initial_weights.hpp"
 #include "tensor/masters.hpp"
 #include "wire/parsed.hpp"
 
@@ -301,7 +302,7 @@ ModelInfo CoordinatorImpl::add_model(const ModelSpec &spec, const std::string &i
   StateDict weights;
   try {
     if (kind == "mlp") {
-      model.info.num_parameters = parameters_of(initial_weights(spec.description, 0));
+      model.info.num_parameters = tensor::initial_parameter_count(spec.description);
     } else if (kind == "torchscript") {
       if (!options_.torchscript_importer)
         throw Error(ErrorCode::unsupported,

@@ -1,8 +1,10 @@
 #include "core/job.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/counted.hpp"
+#include "core/evaluation_mean.hpp"
 #include "core/random.hpp"
 
 namespace parsyn::core {
@@ -118,7 +120,10 @@ void Job::on(const UpdateReported &event, Time now, JobActions &actions) {
   if (actions.answer) return;
   drive_round(ReportArrived{event.report}, now, actions);
   if (actions.answer && actions.answer->verdict == ReportAnswer::Verdict::accepted) {
-    reports_[event.report.worker] = event;
+    UpdateReported &kept = reports_[event.report.worker] = event;
+    for (std::optional<Evaluation> *evaluation : {&kept.received, &kept.own}) {
+      if (*evaluation) *evaluation = without_impossible_accuracy(**evaluation);
+    }
     seats_[event.report.worker].history.accepted = event.report;
     actions.changes.seats.insert(event.report.worker);
   }
@@ -212,29 +217,41 @@ void Job::on(const HeldUp &event, Time now, JobActions &actions) {
 
 void Job::on(const FinalEvaluation &event, Time, JobActions &actions) {
   if (kept_.state != JobState::evaluating || !kept_.evaluators.contains(event.worker)) return;
+  std::string failure = event.failure.empty() ? "no answer" : event.failure;
   if (event.evaluation) {
-    RoundRecord &record = *last_succeeded();
-    record.validation = event.evaluation;
-    actions.changes.rounds.insert(record.round);
-    std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(record.round)},
-                                                           {"loss", event.evaluation->loss}};
-    std::string text = "the final model has validation loss " + std::to_string(event.evaluation->loss);
-    if (event.evaluation->accuracy) {
-      fields.emplace_back("accuracy", *event.evaluation->accuracy);
-      text += " and accuracy " + std::to_string(*event.evaluation->accuracy);
-    }
-    say(actions, "validation", std::move(text), std::move(fields));
-    return end(kept_.final_state, kept_.final_reason, actions);
+    record_final(without_impossible_accuracy(*event.evaluation), actions);
+    if (std::isfinite(event.evaluation->loss)) return end(kept_.final_state, kept_.final_reason, actions);
+    // One worker's NaN is told, but the others may know better.
+    failure = "its loss is not finite";
   }
-  kept_.evaluators[event.worker] = event.failure.empty() ? "no answer" : event.failure;
+  kept_.evaluators[event.worker] = std::move(failure);
   actions.changes.job = true;
   ask_others_to_evaluate(actions);
   const bool all_failed =
       std::ranges::none_of(kept_.evaluators, [](const auto &entry) { return entry.second.empty(); });
   if (!all_failed) return;
-  std::string reason = kept_.final_reason + "; the final model was not evaluated";
-  for (const auto &[id, failure] : kept_.evaluators)
-    reason += "; worker " + std::to_string(id) + ": " + failure;
+  std::string reasons;
+  for (const auto &[id, why] : kept_.evaluators) reasons += "; worker " + std::to_string(id) + ": " + why;
+  end_without_finite_loss(reasons, actions);
+}
+
+void Job::record_final(const Evaluation &evaluation, JobActions &actions) {
+  RoundRecord &record = *last_succeeded();
+  record.validation = evaluation;
+  actions.changes.rounds.insert(record.round);
+  std::vector<std::pair<std::string, EventValue>> fields{{"round", static_cast<std::int64_t>(record.round)},
+                                                         {"loss", evaluation.loss}};
+  std::string text = "the final model has validation loss " + std::to_string(evaluation.loss);
+  if (evaluation.accuracy) {
+    fields.emplace_back("accuracy", *evaluation.accuracy);
+    text += " and accuracy " + std::to_string(*evaluation.accuracy);
+  }
+  say(actions, "validation", std::move(text), std::move(fields));
+}
+
+void Job::end_without_finite_loss(const std::string &why, JobActions &actions) {
+  std::string reason = kept_.final_reason;
+  if (!last_succeeded()->validation) reason += "; the final model was not evaluated" + why;
   end(kept_.final_state, std::move(reason), actions);
 }
 
@@ -242,8 +259,7 @@ void Job::on(const Tick &, Time now, JobActions &actions) {
   if (kept_.state == JobState::running) return drive_round(TimePassed{}, now, actions);
   if (kept_.state == JobState::waiting) return try_to_open(now, actions);
   if (kept_.state == JobState::evaluating && now >= evaluation_deadline_) {
-    end(kept_.final_state,
-        kept_.final_reason + "; the final model was not evaluated: no worker answered in time", actions);
+    end_without_finite_loss(": no worker answered in time", actions);
   }
 }
 

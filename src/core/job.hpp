@@ -278,6 +278,10 @@ class Job {
   RoundOptions round_options() const;
   void resume_round(Time now, JobActions &actions);
   void take_validation_of_previous(JobActions &actions);
+  void record_final(const Evaluation &evaluation, JobActions &actions);
+  /// The evaluation of the final model is over without a finite loss; `why` is said when there is none at
+  /// all.
+  void end_without_finite_loss(const std::string &why, JobActions &actions);
   /// Rounds since the best validation loss last improved by `min_delta`.
   std::uint32_t rounds_without_improvement(double min_delta) const;
   void say_how_data_is_spread(JobActions &actions);

@@ -68,7 +68,9 @@ class JobExaminer {
   void examine(const TrainingConfig &config) {
     whole("config.epochs", config.epochs, kEpochsRange);
     whole("config.batch_size", config.batch_size, kBatchSizeRange);
-    number("config.learning_rate", config.learning_rate, config.learning_rate > 0, "a finite number above 0");
+    number("config.learning_rate", config.learning_rate,
+           config.learning_rate > 0 && config.learning_rate <= kLearningRateMax,
+           "a number above 0, at most " + number_text(kLearningRateMax));
     number("config.momentum", config.momentum, config.momentum >= 0 && config.momentum < 1,
            "a number from 0 to below 1");
     number("config.weight_decay", config.weight_decay, config.weight_decay >= 0,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -34,6 +35,9 @@ inline constexpr WholeRange kWorkersRange{1, limits::kWorkersPerRoundMax};
 inline constexpr WholeRange kAggregationTimeoutRange{1, limits::kAggregationTimeoutSecondsMax};
 inline constexpr WholeRange kFaultToleranceRange{0, limits::kFaultToleranceMax};
 inline constexpr WholeRange kShardsRange{1, 10'000};
+
+/// Training computes in 32-bit floats: a larger rate would be infinite there.
+inline constexpr double kLearningRateMax = std::numeric_limits<float>::max();
 
 /// "is 0; it must be a whole number from 1 to 1000000". `value` is the number as it was written.
 std::string range_message(std::string_view value, const WholeRange &range);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/evaluation_mean.hpp"
 #include "core/job.hpp"
 #include "parsyn/limits.hpp"
 
@@ -12,27 +13,9 @@ namespace {
 
 constexpr std::uint32_t kAdviseAfterRounds = 5;
 
-/// Mean of evaluations, weighted by examples, in the order given. None weighs more than the validation set
-/// has examples, whatever a worker states.
-std::optional<Evaluation> mean_of(const std::vector<Evaluation> &evaluations, std::uint64_t examples_max) {
-  Evaluation mean;
-  double loss = 0;
-  double accuracy = 0;
-  bool all_have_accuracy = true;
-  for (const Evaluation &evaluation : evaluations) {
-    const std::uint64_t examples = std::min(evaluation.num_examples, examples_max);
-    const auto weight = static_cast<double>(examples);
-    loss += evaluation.loss * weight;
-    accuracy += evaluation.accuracy.value_or(0) * weight;
-    all_have_accuracy = all_have_accuracy && evaluation.accuracy;
-    mean.num_examples += examples;
-  }
-  if (mean.num_examples == 0) return std::nullopt;
-  mean.loss = loss / static_cast<double>(mean.num_examples);
-  if (all_have_accuracy) mean.accuracy = accuracy / static_cast<double>(mean.num_examples);
-  // The workers measured the same examples: the number is theirs, not the sum.
-  mean.num_examples = std::min(evaluations.front().num_examples, examples_max);
-  return mean;
+/// Only such a loss can be the best one.
+bool is_finite_loss(const RoundRecord &record) {
+  return record.validation && std::isfinite(record.validation->loss);
 }
 
 }  // namespace
@@ -141,8 +124,7 @@ void Job::record_round(const RoundOutcome &outcome, Time now, JobActions &action
     }
   }
   for (const std::uint64_t examples : kept_.partition_examples) record.examples_total += examples;
-  double loss = 0;
-  std::uint64_t weight = 0;
+  FiniteMean loss;
   for (const auto &[id, participant] : current_->participants()) {
     Contribution contribution;
     contribution.worker_id = id;
@@ -156,14 +138,11 @@ void Job::record_round(const RoundOutcome &outcome, Time now, JobActions &action
     }
     if (participant.state == ParticipantState::valid) {
       record.examples += participant.report.num_examples;
-      if (contribution.train_loss) {
-        loss += *contribution.train_loss * static_cast<double>(participant.report.num_examples);
-        weight += participant.report.num_examples;
-      }
+      if (contribution.train_loss) loss.add(*contribution.train_loss, participant.report.num_examples);
     }
     record.contributions.push_back(std::move(contribution));
   }
-  if (weight > 0) record.train_loss = loss / static_cast<double>(weight);
+  record.train_loss = loss.value();
 }
 
 void Job::take_validation_of_previous(JobActions &actions) {
@@ -199,7 +178,7 @@ std::uint32_t Job::rounds_without_improvement(double min_delta) const {
   std::uint32_t since = 0;
   for (const RoundRecord &record : records_) {
     if (!record.validation) continue;
-    if (record.validation->loss < best - min_delta) {
+    if (is_finite_loss(record) && record.validation->loss < best - min_delta) {
       best = record.validation->loss;
       since = 0;
     } else {
@@ -213,7 +192,7 @@ std::optional<std::uint32_t> Job::best_round() const {
   std::optional<std::uint32_t> best;
   double best_loss = std::numeric_limits<double>::infinity();
   for (const RoundRecord &record : records_) {
-    if (record.succeeded && record.validation && record.validation->loss < best_loss) {
+    if (record.succeeded && is_finite_loss(record) && record.validation->loss < best_loss) {
       best = record.round;
       best_loss = record.validation->loss;
     }

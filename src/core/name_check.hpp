@@ -8,8 +8,8 @@
 
 namespace parsyn::core {
 
-/// Empty for 1 to limits::kNameBytesMax bytes of UTF-8 without control characters; else what is wrong with
-/// it.
+/// Empty for 1 to limits::kNameBytesMax bytes of UTF-8 without control and format characters, of which at
+/// least one shows something; else what is wrong with it.
 std::string why_name_is_refused(std::string_view name);
 
 }  // namespace parsyn::core

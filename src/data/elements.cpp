@@ -1,5 +1,7 @@
 #include "data/elements.hpp"
 
+#include <algorithm>
+
 #include "parsyn/error.hpp"
 
 namespace parsyn::data {
@@ -23,6 +25,14 @@ std::uint64_t exponent_bits(Dtype dtype) {
 
 bool is_signed(Dtype dtype) {
   return dtype == Dtype::i64 || dtype == Dtype::i32 || dtype == Dtype::i16 || dtype == Dtype::i8;
+}
+
+/// "element 2 of example 5".
+std::string place_of(const Tensor &tensor, std::size_t element, std::size_t elements) {
+  const std::size_t per_example =
+      tensor.shape.empty() ? 1 : elements / static_cast<std::size_t>(tensor.shape[0]);
+  return "element " + std::to_string(element % per_example) + " of example " +
+         std::to_string(element / per_example);
 }
 
 }  // namespace
@@ -63,12 +73,20 @@ void check_finite(const Tensor &tensor, const std::string &where) {
   const std::size_t elements = tensor.data.size() / width;
   for (std::size_t i = 0; i < elements; ++i) {
     if ((bits_at(tensor.data, i * width, width) & exponent) != exponent) continue;
-    const std::size_t per_example =
-        tensor.shape.empty() ? 1 : elements / static_cast<std::size_t>(tensor.shape[0]);
-    throw Error(ErrorCode::corrupt_data, where + ": element " + std::to_string(i % per_example) +
-                                             " of example " + std::to_string(i / per_example) +
+    throw Error(ErrorCode::corrupt_data, where + ": " + place_of(tensor, i, elements) +
                                              " is NaN or infinite; repair or leave out this example");
   }
+}
+
+void check_booleans(const Tensor &tensor, const std::string &where) {
+  if (tensor.dtype != Dtype::boolean) return;
+  const auto wrong = std::find_if(tensor.data.begin(), tensor.data.end(),
+                                  [](std::byte byte) { return std::to_integer<unsigned>(byte) > 1; });
+  if (wrong == tensor.data.end()) return;
+  const auto at = static_cast<std::size_t>(wrong - tensor.data.begin());
+  throw Error(ErrorCode::corrupt_data, where + ": " + place_of(tensor, at, tensor.data.size()) + " is " +
+                                           std::to_string(std::to_integer<unsigned>(*wrong)) +
+                                           "; a BOOL is 0 or 1, and numbers are stored as U8");
 }
 
 }  // namespace parsyn::data

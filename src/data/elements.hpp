@@ -46,4 +46,8 @@ Tensor to_class_labels(const Tensor &integers, const std::string &where);
 /// tensor of f64, f32, f16 or bf16.
 void check_finite(const Tensor &tensor, const std::string &where);
 
+/// Throws Error(corrupt_data) with `where`, and the position of the element, for a byte of a BOOL tensor that
+/// is neither 0 nor 1.
+void check_booleans(const Tensor &tensor, const std::string &where);
+
 }  // namespace parsyn::data

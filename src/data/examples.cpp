@@ -5,6 +5,7 @@
 #include "data/elements.hpp"
 #include "parsyn/dataset.hpp"
 #include "parsyn/error.hpp"
+#include "parsyn/limits.hpp"
 #include "parsyn/partitioner.hpp"
 
 namespace parsyn {
@@ -15,6 +16,17 @@ void check_tensor(const Tensor &tensor, const char *name) {
   if (tensor.shape.empty()) {
     throw Error(ErrorCode::corrupt_data, std::string("examples: ") + name +
                                              " is a scalar; its first dimension must count the examples");
+  }
+  // Neither is bounded by the bytes when the other size is 0.
+  if (tensor.shape[0] > limits::kDatasetExamplesMax) {
+    throw Error(ErrorCode::too_large, std::string("examples: ") + name + " of shape " +
+                                          shape_text(tensor.shape) + " holds more than " +
+                                          std::to_string(limits::kDatasetExamplesMax) + " examples");
+  }
+  if (std::find(tensor.shape.begin() + 1, tensor.shape.end(), 0U) != tensor.shape.end()) {
+    throw Error(ErrorCode::corrupt_data, std::string("examples: ") + name + " of shape " +
+                                             shape_text(tensor.shape) +
+                                             " has no elements in an example; every example needs numbers");
   }
   const std::uint64_t bytes = TensorSpec{name, tensor.dtype, tensor.shape}.byte_size();
   if (bytes != tensor.data.size()) {

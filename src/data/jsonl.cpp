@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "data/byte_reader.hpp"
@@ -20,6 +21,8 @@ namespace {
 /// examples.
 constexpr std::size_t kArrayDepthMax = limits::kTensorRankMax - 1;
 static_assert(kArrayDepthMax + 1 < limits::kJsonDepthMax, "so the depth of a line is bounded too");
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// The numbers of one key, over all lines. Every line must have the shape of the first.
 class NumberArrays {
@@ -262,6 +265,9 @@ Examples read_jsonl(const DatasetFileOptions &options, const CancelQuery &cancel
     if (blank != 0) fail(blank, "the line is blank, but examples follow; remove it");
     // The parser takes one for the end of the line.
     if (line.find('\0') != std::string::npos) fail(number, "there is a NUL byte, which JSON does not have");
+    // The parser passes over one at the start of every text.
+    if (number > 1 && line.starts_with(kByteOrderMark))
+      fail(number, "there is a byte order mark, which may stand at the start of the file only");
     handler.begin_line();
     if (!nlohmann::json::sax_parse(line, &handler)) fail(number, handler.fault());
   }

@@ -22,6 +22,8 @@ void check_targets(const Tensor &y, const std::string &where) {
 Examples read(const ByteSource &source, const std::string &where) {
   Examples examples = Examples::from_state_dict(read_safetensors(source));
   if (examples.count() == 0) throw Error(ErrorCode::corrupt_data, where + " holds no examples");
+  check_booleans(examples.x, where + ": x");
+  check_booleans(examples.y, where + ": y");
   if (is_integral(examples.y.dtype) && examples.y.shape.size() == 1)
     examples.y = to_class_labels(examples.y, where);
   check_targets(examples.y, where);

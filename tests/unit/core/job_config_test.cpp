@@ -113,8 +113,8 @@ TEST_CASE("every real number of a job has a range without what is not finite") {
   const std::vector<Case> cases{
       {"config.learning_rate",
        [](JobConfig &j) { return &j.config.learning_rate; },
-       {tiny, 1e308},
-       {0, -0.1}},
+       {tiny, std::numeric_limits<float>::max()},
+       {0, -0.1, 3.5e38, 1e308}},
       {"config.momentum", [](JobConfig &j) { return &j.config.momentum; }, {0, 0.999}, {1, -tiny}},
       {"config.weight_decay", [](JobConfig &j) { return &j.config.weight_decay; }, {0, 2}, {-tiny}},
       {"config.max_grad_norm", [](JobConfig &j) { return &j.config.max_grad_norm; }, {0, 1}, {-1}},
@@ -255,6 +255,28 @@ TEST_CASE("a name is 1 to 200 bytes of UTF-8 without control characters") {
   CHECK(refused("\xE0\x80\xAF"));
   CHECK(refused("\xF4\x90\x80\x80"));  // above U+10FFFF
   CHECK(refused("\xE6\x97"));          // cut short
+}
+
+TEST_CASE("a name shows something, and nothing in it is hidden") {
+  for (const char *right :
+       {"a b", "\xE2\x9D\xA4\xEF\xB8\x8F", "\xED\x95\x9C", "\xD9\x85", "\xF0\x9F\x98\x80"}) {
+    INFO(right);
+    CHECK(core::why_name_is_refused(right).empty());
+  }
+  const auto says = [](const std::string &name, const std::string &text) {
+    INFO(name);
+    CHECK(core::why_name_is_refused(name).find(text) != std::string::npos);
+  };
+  for (const char *blank :
+       {" ", "   ", "\xC2\xA0", "\xE3\x80\x80 \xE2\x80\x83", "\xE3\x85\xA4", "\xEF\xB8\x8F"})
+    says(blank, "no visible character");
+  for (const std::string around : {"", "a"}) {
+    says(around + "\xE2\x80\x8B" + around, "format character U+200B");
+    says(around + "\xEF\xBB\xBF" + around, "format character U+FEFF");
+    says(around + "\xF3\xA0\x80\x81" + around, "format character U+E0001");
+    says(around + "\xE2\x80\xAE" + around, "format character U+202E");
+    says(around + "\xC2\xAD" + around, "format character U+00AD");
+  }
 }
 
 TEST_CASE("enumerations have the names of the REST API") {

@@ -72,6 +72,35 @@ TEST_CASE("a safetensors file that is no dataset is refused with its name and wh
   CHECK(mentions(refusal("a.safetensors", "short"), "a.safetensors"));
 }
 
+TEST_CASE("examples without elements are refused, however many a safetensors file claims") {
+  const auto says = [](const StateDict &state, ErrorCode code, const char *text) {
+    const Error error = refusal("a.safetensors", safetensors(state));
+    INFO(error.message());
+    CHECK(error.code() == code);
+    CHECK(mentions(error, text));
+  };
+  const std::uint64_t huge = std::uint64_t{1} << 62;
+  const auto empty = [](std::uint64_t count) { return make_f32_tensor({count, 0}, {}); };
+  says({{"x", empty(2)}, {"y", empty(2)}}, ErrorCode::corrupt_data, "x of shape [2, 0]");
+  says({{"x", kInputs}, {"y", empty(2)}}, ErrorCode::corrupt_data, "y of shape [2, 0]");
+  says({{"x", empty(huge)}, {"y", empty(huge)}}, ErrorCode::too_large, "8589934592 examples");
+  says({{"x", kInputs}, {"y", empty(huge)}}, ErrorCode::too_large, "y of shape");
+  CHECK(error_of([&] { shape_of({empty(huge), empty(huge)}); }).code() == ErrorCode::too_large);
+}
+
+TEST_CASE("a byte of a BOOL tensor is 0 or 1") {
+  const Tensor good = integers(Dtype::boolean, 1, {2}, {1, 0});
+  CHECK(i64_elements(read_bytes("a.safetensors", safetensors({{"x", kInputs}, {"y", good}})).y) ==
+        Labels{1, 0});
+  const Error label = refusal("a.safetensors",
+                              safetensors({{"x", kInputs}, {"y", integers(Dtype::boolean, 1, {2}, {1, 7})}}));
+  CHECK(label.code() == ErrorCode::corrupt_data);
+  CHECK(mentions(label, "y: element 0 of example 1 is 7"));
+  const Tensor inputs = integers(Dtype::boolean, 1, {2, 2}, {1, 0, 0, 2});
+  CHECK(mentions(refusal("a.safetensors", safetensors({{"x", inputs}, {"y", good}})),
+                 "x: element 1 of example 1 is 2"));
+}
+
 TEST_CASE("a file without a telling name is known by its first bytes") {
   CHECK(read_bytes("data", "{\"x\":[1],\"y\":1}\n").count() == 1);
   CHECK(read_bytes("data", gzipped("{\"x\":[1],\"y\":1}\n")).count() == 1);

@@ -80,6 +80,12 @@ TEST_CASE("a malformed JSON Lines file is refused with the line and what is wron
   says("{\"x\":[1],\"\xFF\":1}\n", "line 1", "not JSON");
 }
 
+TEST_CASE("a byte order mark may stand at the start of a JSON Lines file only") {
+  const std::string good = "{\"x\":[2],\"y\":1}\n";
+  CHECK(read_bytes("a.jsonl", "\xEF\xBB\xBF" + good + good).count() == 2);
+  says(good + "\xEF\xBB\xBF" + good, "line 2", "byte order mark");
+}
+
 TEST_CASE("nesting is bounded") {
   const std::string deep = std::string(15, '[') + "1" + std::string(15, ']');
   CHECK(read_bytes("a.jsonl", "{\"x\":" + deep + ",\"y\":1}").x.shape == Shape(16, 1));

@@ -7,6 +7,7 @@
 #include "parsyn/trainer.hpp"
 #include "support/catch.hpp"
 #include "support/updates.hpp"
+#include "tensor/initial_weights.hpp"
 
 using namespace parsyn;
 
@@ -73,9 +74,32 @@ TEST_CASE("One seed gives one set of weights on every platform") {
   CHECK_FALSE(initial_weights(mlp({2, 3, 1}), 43) == state);
 }
 
+TEST_CASE("The parameters of an mlp are counted from its sizes, without drawing any") {
+  std::uint64_t drawn = 0;
+  for (const TensorSpec &spec : specs_of(initial_weights(mlp({5, 4, 3}), 1))) drawn += spec.element_count();
+  CHECK(tensor::initial_parameter_count(mlp({5, 4, 3})) == drawn);
+  // 8 GiB, were they drawn.
+  CHECK(tensor::initial_parameter_count(mlp({65535, 32767})) == std::uint64_t{65536} * 32767);
+}
+
+TEST_CASE("Drawing initial weights ends when nobody waits for them") {
+  int asked = 0;
+  const auto error = test::thrown_by([&] {
+    tensor::initial_weights(mlp({2048, 2048}), 1, [&] { return ++asked == 3; });
+  });
+  REQUIRE(error);
+  CHECK(error->code() == ErrorCode::cancelled);
+  CHECK(asked == 3);
+  CHECK(tensor::initial_weights(mlp({2, 3, 1}), 42, [] { return false; }) ==
+        initial_weights(mlp({2, 3, 1}), 42));
+}
+
 TEST_CASE("A model that has no documented initialisation, or no sensible sizes, is refused") {
   const auto code_of = [](const ModelDescription &model) {
     const auto error = test::thrown_by([&] { initial_weights(model, 1); });
+    const auto counted = test::thrown_by([&] { tensor::initial_parameter_count(model); });
+    CHECK(counted.has_value() == error.has_value());
+    if (error && counted) CHECK(counted->message() == error->message());
     return error ? error->code() : ErrorCode::ok;
   };
   ModelDescription custom = mlp({2, 1});

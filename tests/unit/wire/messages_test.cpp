@@ -201,6 +201,23 @@ TEST_CASE("a report with several faults is refused with all of them") {
   CHECK(faults_of(decode_report, stored + R"(,"sha256":""})") == Fields{"sha256 format"});
 }
 
+TEST_CASE("an accuracy is a share, and a loss any number") {
+  const auto read = [](const std::string &evaluation) {
+    return faults_of(
+        decode_report,
+        R"({"lease":1,"task_id":1,"job_id":1,"round":1,"num_examples":1,"received":)" + evaluation + "}");
+  };
+  for (const char *right : {"0", "1", "0.5", "null"}) {
+    INFO(right);
+    CHECK(read(R"({"loss":"-Infinity","num_examples":1,"accuracy":)" + std::string(right) + "}").empty());
+  }
+  for (const char *wrong : {"5", "-0.1", "1e308", R"("NaN")", R"("Infinity")", R"("-Infinity")"}) {
+    INFO(wrong);
+    CHECK(read(R"({"loss":1,"num_examples":1,"accuracy":)" + std::string(wrong) + "}") ==
+          Fields{"received.accuracy range"});
+  }
+}
+
 TEST_CASE("a failed task's report needs no result, and its reason is bounded") {
   CHECK(decode_report(R"({"lease":1,"task_id":1,"job_id":1,"round":1,"failure":"out of\nmemory"})").failure ==
         "out of memory");
