@@ -20,7 +20,9 @@ namespace parsyn {
 struct ServeOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8080;   ///< 0: any free one.
-  std::string operator_token;  ///< Required: asked for on every request of the operator's, on loopback too.
+  /// Required, limits::kOperatorTokenBytesMin or longer: asked for on every request of the operator's, on
+  /// loopback too.
+  std::string operator_token;
   std::filesystem::path certificate_file;  ///< PEM; empty: plain HTTP, which is refused beyond loopback.
   std::filesystem::path private_key_file;
   std::filesystem::path client_ca_file;  ///< Not empty: clients must show a certificate of this authority.

@@ -60,6 +60,7 @@ inline constexpr std::uint64_t kWorkerCacheBytesMax = 50ULL
                                                       << 30;  ///< Objects that a worker keeps on its disk.
 
 // HTTP
+inline constexpr std::uint64_t kOperatorTokenBytesMin = 16;
 inline constexpr std::uint64_t kHttpHeaderBytesMax = 64ULL << 10;
 inline constexpr std::uint64_t kHttpJsonBytesMax = 4ULL << 20;
 inline constexpr std::uint32_t kJsonDepthMax = 64;
@@ -103,9 +104,13 @@ inline constexpr std::chrono::milliseconds kStopBound{
     10'000};  ///< stop() and destructors return within this.
 inline constexpr std::chrono::milliseconds kBackoffFirst{200};
 inline constexpr std::chrono::milliseconds kBackoffMax{20'000};
+inline constexpr std::chrono::milliseconds kFailurePauseFirst{
+    2'000};  ///< Of a worker whose task has failed, before its next; doubled at each failure in a row.
 inline constexpr std::chrono::milliseconds kRetryAfterMax{
     60'000};  ///< A peer that asks to be left alone for longer is asked again after this.
 inline constexpr std::chrono::milliseconds kJournalRetryMax{2'000};  ///< Between tries while it cannot write.
+inline constexpr std::chrono::milliseconds kJournalReplyTimeout{
+    5'000};  ///< For which a caller waits for a journal that cannot write.
 inline constexpr std::chrono::milliseconds kStorageRetryMax{
     30'000};  ///< Between tries of the coordinator's own.
 inline constexpr std::chrono::milliseconds kStorageRetryTimeout{
@@ -117,6 +122,8 @@ static_assert(kLeaseDuration >= 2 * kHeartbeatInterval, "one lost heartbeat must
 static_assert(kProgressInterval <= kHeartbeatInterval);
 static_assert(kHttpJsonBytesMax <= kHttpDrainBytesMax, "a body that any route takes is read over, too");
 static_assert(kHttpDrainTime <= kTransferIdleTimeout);
+static_assert(kJournalReplyTimeout + kJournalRetryMax < kStopBound,
+              "a request that waits must not hold up a stop");
 static_assert(kBackoffFirst <= kBackoffMax);
 static_assert(kPeerHeaderBytesMax <= kSafetensorsHeaderBytesMax);
 static_assert(kDatasetLineBytesMax <= kDatasetBytesMax);

@@ -1,5 +1,7 @@
 // Life cycle, events and time of the coordinator.
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <thread>
 
 #include "coordinator/coordinator_impl.hpp"
@@ -33,6 +35,18 @@ std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options)
 }
 
 namespace coordinator {
+
+namespace {
+
+/// How much an event of a job asks for somebody's attention.
+LogLevel level_of(std::string_view event_type) {
+  static constexpr std::array<std::string_view, 4> kWarnings{"report_refused", "round_failed",
+                                                             "storage_waits", "worker_stalled"};
+  if (event_type == "job_failed") return LogLevel::error;
+  return std::ranges::find(kWarnings, event_type) != kWarnings.end() ? LogLevel::warning : LogLevel::info;
+}
+
+}  // namespace
 
 std::unique_ptr<Coordinator> make_coordinator(const CoordinatorOptions &options, system::Runtime &runtime) {
   return std::make_unique<CoordinatorImpl>(options, runtime);
@@ -173,7 +187,7 @@ void CoordinatorImpl::publish(JobEntry &entry, core::Notice notice, Batch &batch
   if (options_.log && kept.type != kProgressEvent) {
     batch.effects.push_back([this, text = kept.text, type = kept.type, job = kept.job_id] {
       system::write_log(options_.log,
-                        {LogLevel::info, "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
+                        {level_of(type), "job.event", text, {{"job", std::to_string(job)}, {"type", type}}});
     });
   }
   for (auto &subscriber : entry.events.subscribers()) {

@@ -6,6 +6,7 @@
 #include "coordinator/stored_data.hpp"
 #include "core/random.hpp"
 #include "parsyn/safetensors.hpp"
+#include "tensor/initial_weights.hpp"
 #include "wire/job_document.hpp"
 #include "wire/parsed.hpp"
 
@@ -106,7 +107,8 @@ JobStatus CoordinatorImpl::submit(const JobConfig &asked, const std::string &ide
       model_info.weights_key.empty()
           ? objects.add_state(
                 global_key(setup.id, {.round = 0, .attempt = 0}),
-                initial_weights(setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart})))
+                tensor::initial_weights(
+                    setup.model, core::derive_seed({*config.seed, kInitialWeightsSeedPart}), stopping_or({})))
           : options_.store->stat(model_info.weights_key);
   entry->global = entry->initial_global;
   if (model_info.weights_key.empty()) entry->kept_rounds.insert(0);

@@ -141,6 +141,7 @@ void Loop::keep(Batch &batch) {
 
 bool Loop::commit(Batch &batch) {
   std::chrono::milliseconds pause = limits::kBackoffFirst;
+  const Time began = runtime_.now();
   for (;;) {
     try {
       journal_.commit(batch.writes);
@@ -152,8 +153,7 @@ bool Loop::commit(Batch &batch) {
         return false;
       }
       set_failure("the journal cannot be written: " + error.message(), false);
-      for (const auto &look : batch.looks) look(std::current_exception());
-      batch.looks.clear();
+      answer_stalled(batch, runtime_.now() - began >= limits::kJournalReplyTimeout);
       std::unique_lock lock(mutex_);
       if (runtime_.wait_until(*wake_, lock, runtime_.now() + pause, [this] { return stopping_; })) {
         journal_failure_ = std::current_exception();
@@ -165,6 +165,22 @@ bool Loop::commit(Batch &batch) {
       return false;
     }
   }
+}
+
+void Loop::answer_stalled(Batch &batch, bool is_long) {
+  std::deque<Command> queued;
+  {
+    const std::lock_guard lock(mutex_);
+    for (Command &command : std::exchange(queue_, {}))
+      (command.refuse ? queued : queue_).push_back(std::move(command));
+  }
+  const auto reason = std::make_exception_ptr(Error(ErrorCode::unavailable, failure()));
+  for (const Command &command : queued) command.refuse(reason);
+  for (const auto &look : std::exchange(batch.looks, {})) look(reason);
+  if (!is_long || batch.replies.empty()) return;
+  const auto unknown = std::make_exception_ptr(
+      Error(ErrorCode::unavailable, failure() + "; it is tried again, so that this change may yet be made"));
+  for (const auto &reply : std::exchange(batch.replies, {})) reply(unknown);
 }
 
 void Loop::refuse(const std::deque<Command> &commands, std::size_t from) {

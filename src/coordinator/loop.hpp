@@ -5,9 +5,11 @@
 // acknowledged that is not kept.
 //
 // A journal that cannot write for now (disk full) stalls the loop: the batch is tried again until it is kept,
-// and who comes meanwhile is refused with the reason. A journal that is broken breaks the loop off: nothing
-// further is accepted, and every caller is told why. So does an exception that nobody expects: it may have
-// left the state half changed, of which nothing may be kept; a start from the journal has it whole again.
+// and who comes meanwhile is refused with the reason. Callers of the batch itself wait for
+// limits::kJournalReplyTimeout, and hear then that it is not known yet whether their change is kept. A
+// journal that is broken breaks the loop off: nothing further is accepted, and every caller is told why. So
+// does an exception that nobody expects: it may have left the state half changed, of which nothing may be
+// kept; a start from the journal has it whole again.
 #pragma once
 
 #include <deque>
@@ -70,7 +72,8 @@ class Loop {
   void post(Command command);
 
   /// Runs `command` on the loop and returns what it returned once its writes are committed; rethrows an Error
-  /// that it threw before it changed anything. All else that it throws breaks the loop off.
+  /// that it threw before it changed anything. Throws Error(unavailable) while the journal is stalled. All
+  /// else that it throws breaks the loop off.
   template <typename Result>
   Result call(std::function<Result(Batch &)> command) {
     return ask<Result>(std::move(command), &Batch::replies);
@@ -127,6 +130,9 @@ class Loop {
   void keep(Batch &batch);
   /// False: the journal is broken, or the loop has been stopped while it was stalled.
   bool commit(Batch &batch);
+  /// To those who wait while the journal is stalled: who came since is refused, who only looks is told, and
+  /// when it `is_long` so are the callers of `batch`, whose changes are kept when the journal goes on.
+  void answer_stalled(Batch &batch, bool is_long);
   void refuse(const std::deque<Command> &commands, std::size_t from);
   /// What `cause` says about itself ends up in failure().
   void end_with(const std::string &what, std::exception_ptr cause) noexcept;

@@ -13,7 +13,7 @@ namespace parsyn::worker {
 class Backoff {
  public:
   Backoff(std::chrono::milliseconds first, std::chrono::milliseconds max, system::Runtime &runtime)
-      : first_(first), max_(max), current_(first), runtime_(runtime) {}
+      : first_(std::min(first, max)), max_(max), current_(first_), runtime_(runtime) {}
 
   /// Between half of the current bound and all of it, beyond what the peer has asked for; the bound then
   /// doubles.

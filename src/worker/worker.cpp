@@ -79,6 +79,7 @@ class Worker::Impl {
   void work_in_session();
   bool open_session();
   void handle(const Task &task);
+  void pause_after_failure();
   void deliver(Report report);
   void beat();
   /// Nothing when it has arrived; else why not, and what it was to tell is told by a later one.
@@ -88,7 +89,8 @@ class Worker::Impl {
   void on_lease_error(const Error &error, std::uint64_t lease);
   template <typename Call>
   void transfer(const Call &call, const char *what);
-  /// Tells the user of `trouble`, and waits as long as is wise. False when the worker is to stop instead, or
+  /// Tells the user of `trouble`, and waits as long as is wise, or until a heartbeat finds the coordinator
+  /// back. False when the worker is to stop instead, or
   /// `over`.
   bool wait_to_try_again(std::string_view id, const std::string &trouble, const Error &error,
                          const std::function<bool()> &over = {});
@@ -102,6 +104,7 @@ class Worker::Impl {
   const std::string instance_;
   worker::ProgressBoard board_;
   worker::Backoff backoff_;                     // the main thread's
+  worker::Backoff after_failures_;              // the main thread's
   std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
 
   mutable std::mutex mutex_;
@@ -115,6 +118,7 @@ class Worker::Impl {
   std::optional<SessionGrant> grant_;
   bool sending_heartbeat_ = false;  // one at a time, so that losses arrive in order
   bool heartbeats_lost_ = false;    // and told; of whoever sends one
+  bool has_returned_ = false;       // heartbeats arrive again, which the main thread has not made use of yet
 
   std::once_flag joined_;
   std::unique_ptr<system::Thread> main_thread_;
@@ -149,6 +153,8 @@ Worker::Impl::Impl(WorkerOptions options, system::Runtime &runtime)
       instance_(runtime.random_hex(16)),
       board_(runtime),
       backoff_(options_.backoff_first, options_.backoff_max, runtime),
+      after_failures_(std::min(limits::kFailurePauseFirst, options_.backoff_max), options_.backoff_max,
+                      runtime),
       changed_(runtime.make_signal()) {
   if (!options_.transport) throw Error(ErrorCode::invalid_argument, "a worker needs a transport");
   if (!options_.trainer_factory) throw Error(ErrorCode::invalid_argument, "a worker needs a trainer factory");
@@ -288,9 +294,10 @@ void Worker::Impl::handle(const Task &task) {
                                              : ": evaluating the final model"));
   try {
     Report report = runner_->run(task, worker_id);
-    if (!report.failure.empty())
-      log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
+    const bool has_failed = !report.failure.empty();
+    if (has_failed) log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
     deliver(std::move(report));
+    has_failed ? pause_after_failure() : after_failures_.reset();
   } catch (const Error &error) {
     if (error.code() != ErrorCode::cancelled) {
       log(LogLevel::warning, "worker.task_dropped", what + " is dropped: " + error.message());
@@ -304,6 +311,17 @@ void Worker::Impl::handle(const Task &task) {
     board_.end();
   }
   changed_->notify_all();
+}
+
+void Worker::Impl::pause_after_failure() {
+  const auto pause = after_failures_.next();
+  log(LogLevel::info, "worker.pauses", "the next task waits for " + std::to_string(pause.count()) + " ms");
+  std::unique_lock lock(mutex_);
+  busy_ = false;
+  board_.end();
+  changed_->notify_all();
+  runtime_.wait_until(*changed_, lock, runtime_.now() + pause,
+                      [this] { return stopping_ || finishing_ || lease_lost_; });
 }
 
 void Worker::Impl::deliver(Report report) {
@@ -429,6 +447,11 @@ std::optional<Error> Worker::Impl::send_heartbeat() {
     if (heartbeat.progress) board_.give_back(*heartbeat.progress);
     on_heartbeat_lost(*failure, heartbeat.lease);
   } else if (std::exchange(heartbeats_lost_, false)) {
+    {
+      const std::lock_guard lock(mutex_);
+      has_returned_ = true;
+    }
+    changed_->notify_all();
     log(LogLevel::info, "worker.heartbeats_arrive", "heartbeats arrive again");
   }
   return failure;
@@ -468,8 +491,11 @@ bool Worker::Impl::wait_to_try_again(std::string_view id, const std::string &tro
   log(LogLevel::warning, id,
       trouble + " (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
   std::unique_lock lock(mutex_);
-  return !runtime_.wait_until(*changed_, lock, runtime_.now() + wait,
-                              [&] { return stopping_ || (over && over()); });
+  // A return between the failure and this moment counts: the next try may be one for nothing.
+  runtime_.wait_until(*changed_, lock, runtime_.now() + wait,
+                      [&] { return stopping_ || has_returned_ || (over && over()); });
+  has_returned_ = false;
+  return !stopping_ && !(over && over());
 }
 
 bool Worker::Impl::wait_for_coordinator(const Error &error, const std::string &what) {

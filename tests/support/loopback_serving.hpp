@@ -5,7 +5,7 @@
 
 namespace parsyn::test {
 
-inline constexpr char kOperatorToken[] = "operator";
+inline constexpr char kOperatorToken[] = "the-operator-of-tests";
 
 /// Plain HTTP on loopback, at a free port.
 inline ServeOptions loopback_serving() {

@@ -441,3 +441,12 @@ TEST_CASE("fault 87: names and paths do not become keys") {
   CHECK(api.send("GET", "/api/v1/objects/../../etc/passwd").status >= 400);
   CHECK(api.send("GET", "/api/v1/objects/%2e%2e/%2e%2e/etc/passwd").status >= 400);
 }
+
+TEST_CASE("a server whose operator token can be guessed is refused") {
+  SmallJob small;
+  ServeOptions options = loopback_serving();
+  options.operator_token = std::string(limits::kOperatorTokenBytesMin - 1, 't');
+  const Error error = error_of([&] { CoordinatorServer(*small.coordinator, options); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK(mentions(error, "can be guessed"));
+}

@@ -9,6 +9,7 @@
 #include "parsyn/http.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/errors.hpp"
 #include "support/event_texts.hpp"
 #include "support/eventually.hpp"
 #include "support/loopback_serving.hpp"
@@ -324,6 +325,34 @@ TEST_CASE("a journal that cannot write for now holds answers back, and refuses w
   CHECK(small.coordinator->workers().size() == 1);
 }
 
+TEST_CASE(
+    "who waits for a journal that cannot write is answered in bounded time, and its change is kept later") {
+  const auto journal = std::make_shared<FailingJournal>();
+  CoordinatorOptions options;
+  options.journal = journal;
+  MovedClock clock;
+  SmallJob small(constant(0), 12, options,
+                 [&](const auto &with) { return coordinator::make_coordinator(with, clock); });
+  journal->full = true;
+  auto waiting =
+      std::async(std::launch::async, [&] { return error_of([&] { small.coordinator->add_worker({"a"}); }); });
+  REQUIRE(eventually([&] { return journal->refused > 0; }));
+  SECTION("by the time") {
+    clock.move(limits::kJournalReplyTimeout);
+    const Error error = waiting.get();
+    CHECK(error.code() == ErrorCode::unavailable);
+    CHECK(error.message().find("may yet be made") != std::string::npos);
+    CHECK(!small.coordinator->failure().empty());
+    journal->full = false;
+    CHECK(eventually([&] { return small.coordinator->failure().empty(); }));
+    CHECK(small.coordinator->workers().size() == 1);
+  }
+  SECTION("by a stop") {
+    small.coordinator->stop();
+    CHECK(waiting.get().code() == ErrorCode::unavailable);
+  }
+}
+
 TEST_CASE("time in which the journal takes nothing ends no lease, and no round") {
   const bool is_full = GENERATE(true, false);  // else one commit takes long
   const auto journal = std::make_shared<FailingJournal>();
@@ -351,7 +380,14 @@ TEST_CASE("time in which the journal takes nothing ends no lease, and no round")
   } else {
     journal->slow = &gate;
   }
-  std::thread waiting([&] { small.coordinator->add_worker({"a"}); });
+  std::thread waiting([&] {
+    try {
+      small.coordinator->add_worker({"a"});
+    } catch (const Error &error) {
+      // After so long it is told that its change may yet be made.
+      CHECK(error.code() == ErrorCode::unavailable);
+    }
+  });
   CHECK((is_full ? eventually([&] { return !small.coordinator->failure().empty(); }) : gate.reached()));
   clock.move(std::chrono::minutes(10));
   if (is_full)

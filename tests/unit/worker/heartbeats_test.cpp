@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::uint32_t kLost = 5;
 
-/// Loses heartbeats, and nothing else, as long as a test wants it.
+/// Loses heartbeats, and where it is `away` reports as well, as long as a test wants it.
 class LosingTransport final : public PassingTransport {
  public:
   struct Line {
     std::atomic<ErrorCode> lost_by{ErrorCode::ok};
+    bool away = false;
     Mailbox<Clock::time_point> lost;
   };
   LosingTransport(std::unique_ptr<Transport> inner, Line &line)
@@ -31,6 +32,11 @@ class LosingTransport final : public PassingTransport {
     if (code == ErrorCode::ok) return PassingTransport::heartbeat(heartbeat);
     line_.lost.put(Clock::now());
     throw Error(code, "this heartbeat is lost");
+  }
+  ReportReceipt report(const Report &report) override {
+    const ErrorCode code = line_.lost_by;
+    if (!line_.away || code == ErrorCode::ok) return PassingTransport::report(report);
+    throw Error(code, "this report is lost");
   }
 
  private:
@@ -87,6 +93,29 @@ TEST_CASE("heartbeats to a coordinator that is away come ever more seldom, and t
   line.lost_by = ErrorCode::timeout;
   CHECK(line.lost.wait(before + 2).size() >= before + 2);
   CHECK(warnings == 2);
+}
+
+TEST_CASE("a heartbeat that finds the coordinator back ends a long wait before the next try") {
+  CoordinatorOptions often;
+  often.heartbeat_interval = milliseconds(50);
+  SmallJob small(constant(0), 12, often);
+  LosingTransport::Line line;
+  line.away = true;
+  line.lost_by = ErrorCode::unavailable;
+  Gate waits;
+  WorkerOptions options = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+  options.transport = std::make_unique<LosingTransport>(std::move(options.transport), line);
+  options.backoff_first = std::chrono::hours(1);
+  options.backoff_max = std::chrono::hours(1);
+  options.log = [&](const LogRecord &record) {
+    if (record.id == "worker.coordinator_away") waits.open();
+  };
+  const Worker worker(std::move(options));
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  line.lost.wait(1);
+  waits.wait();
+  line.lost_by = ErrorCode::ok;
+  CHECK(small.ended(job).state == JobState::completed);
 }
 
 TEST_CASE("a report does not wait for heartbeats that are refused") {

@@ -138,6 +138,27 @@ TEST_CASE("a trainer that throws fails the task with its sentence, and the worke
   CHECK(told);
 }
 
+TEST_CASE("a worker that fails again and again leaves a pause before its next task") {
+  using Clock = std::chrono::steady_clock;
+  SmallJob small;
+  const auto factory = std::make_shared<CountingFactory>();
+  std::vector<Clock::time_point> tries;
+  factory->before_step = [&](const RoundTask &, std::uint64_t, TrainMonitor &) {
+    tries.push_back(Clock::now());
+    throw std::runtime_error("the device fell off the bus");
+  };
+  WorkerOptions options = options_for(small, factory, new_token(small));
+  options.backoff_max = std::chrono::milliseconds(200);
+  Worker worker(std::move(options));
+  JobConfig config = small.config(1, 1, 1);
+  config.distributed->fault_tolerance = 3;
+  CHECK(small.ended(small.coordinator->submit(config).id).state == JobState::failed);
+  worker.stop();
+  REQUIRE(tries.size() == 3);
+  for (std::size_t i = 1; i < tries.size(); ++i)
+    CHECK(tries[i] - tries[i - 1] >= std::chrono::milliseconds(100));
+}
+
 TEST_CASE(
     "a trainer that gives up as if it were cancelled fails the task, and is not asked again without end") {
   SmallJob small;
