@@ -37,7 +37,7 @@ parsyn::Examples measure(std::uint64_t count, std::mt19937 &random) {
 
 int run() {
   parsyn::CoordinatorOptions options;
-  options.store = parsyn::make_memory_store();  // or make_file_store(folder)
+  options.store = parsyn::make_memory_store();  // to outlive the process: make_file_store and a sqlite journal
   const auto coordinator = parsyn::make_coordinator(options);
 
   std::mt19937 random(7);
