@@ -37,7 +37,8 @@ parsyn::Examples measure(std::uint64_t count, std::mt19937 &random) {
 
 int run() {
   parsyn::CoordinatorOptions options;
-  options.store = parsyn::make_memory_store();  // or make_file_store(folder)
+  // In memory. What is to outlive the process needs both: make_file_store and make_sqlite_journal.
+  options.store = parsyn::make_memory_store();
   const auto coordinator = parsyn::make_coordinator(options);
 
   std::mt19937 random(7);

@@ -8,6 +8,12 @@
 #include "text/encoding.hpp"
 
 namespace parsyn::programs {
+namespace {
+
+/// Smaller numbers are shown with all their digits.
+constexpr double kDigitsAllShown = 1e13;
+
+}  // namespace
 
 Json value_at(const Json &document, std::string_view path) {
   const Json *value = &document;
@@ -47,8 +53,10 @@ bool true_at(const Json &document, std::string_view path) { return value_at(docu
 
 std::string fixed(double value, int decimals) {
   if (std::isnan(value)) return "NaN";
-  std::array<char, 400> text{};
-  const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  // What diverges may have 300 digits.
+  const char *format = std::abs(value) < kDigitsAllShown ? "%.*f" : "%.*e";
+  std::array<char, 64> text{};
+  const int length = std::snprintf(text.data(), text.size(), format, decimals, value);
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 

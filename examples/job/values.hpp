@@ -22,6 +22,7 @@ std::string number_at(const Json &document, std::string_view path, int decimals)
 std::uint64_t whole_at(const Json &document, std::string_view path);
 bool true_at(const Json &document, std::string_view path);
 
+/// From 1e13 on with an exponent.
 std::string fixed(double value, int decimals);
 
 /// JSON on one line.

@@ -35,7 +35,7 @@
 namespace parsyn {
 
 struct WorkerSpec {
-  std::string name;
+  std::string name = {};
   WorkerKind kind = WorkerKind::own;
 };
 struct WorkerCredentials {
@@ -44,10 +44,10 @@ struct WorkerCredentials {
 };
 
 struct DatasetSpec {
-  std::string name;
+  std::string name = {};
   bool local = false;
-  std::optional<DatasetFileOptions> train;  ///< Required unless local.
-  std::optional<DatasetFileOptions> validation;
+  std::optional<DatasetFileOptions> train = {};  ///< Required unless local.
+  std::optional<DatasetFileOptions> validation = {};
   double validation_fraction = 0;  ///< Of train, when there is no validation file; 0: nothing is evaluated.
   std::uint64_t split_seed = 0;
   CancelQuery cancelled = {};  ///< While files are read and stored. Then nothing is registered.
@@ -58,11 +58,11 @@ struct BestRound {};
 using RoundChoice = std::variant<std::monostate, std::uint32_t, BestRound>;
 
 struct ModelSpec {
-  std::string name;
-  ModelDescription description;  ///< `module_key` is set by the coordinator.
-  std::filesystem::path path;    ///< torchscript: the module; custom: initial weights (safetensors).
-  std::optional<Id> from_job;    ///< Start from this job's result; the description is that job's.
-  RoundChoice from_round;
+  std::string name = {};
+  ModelDescription description = {};  ///< `module_key` is set by the coordinator.
+  std::filesystem::path path = {};    ///< torchscript: the module; custom: initial weights (safetensors).
+  std::optional<Id> from_job = {};    ///< Start from this job's result; the description is that job's.
+  RoundChoice from_round = {};
   CancelQuery cancelled = {};  ///< While files are read and stored. Then nothing is registered.
 };
 

@@ -16,11 +16,11 @@
 namespace parsyn {
 
 struct CoordinatorOptions {
-  std::shared_ptr<ObjectStore> store;  ///< Required.
+  std::shared_ptr<ObjectStore> store = {};  ///< Required.
   /// Empty: in memory. With a journal that outlives the process the coordinator goes on where it was: the
   /// store must outlive it too, and belongs to this journal alone.
-  std::shared_ptr<Journal> journal;
-  LogSink log;
+  std::shared_ptr<Journal> journal = {};
+  LogSink log = {};
   std::chrono::milliseconds heartbeat_interval = limits::kHeartbeatInterval;
   std::chrono::milliseconds lease_duration = limits::kLeaseDuration;
   std::chrono::milliseconds progress_interval = limits::kProgressInterval;
@@ -34,7 +34,7 @@ struct CoordinatorOptions {
   unsigned threads = 0;            ///< For checking and averaging updates; 0: one per core.
   /// Reads the weights of a TorchScript file, as parsyn::torchscript_state_dict does. Empty: such models are
   /// refused.
-  std::function<StateDict(const std::filesystem::path &)> torchscript_importer;
+  std::function<StateDict(const std::filesystem::path &)> torchscript_importer = {};
 };
 
 }  // namespace parsyn

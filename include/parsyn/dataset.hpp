@@ -24,8 +24,8 @@
 namespace parsyn {
 
 struct Examples {
-  Tensor x;
-  Tensor y;
+  Tensor x = {};
+  Tensor y = {};
 
   std::uint64_t count() const { return x.shape.empty() ? 0 : x.shape[0]; }
   /// The shape of one example's input: x.shape without its first dimension.
@@ -42,10 +42,11 @@ struct Examples {
 enum class DatasetFormat { detect, idx, csv, jsonl, safetensors };
 
 struct DatasetFileOptions {
-  std::filesystem::path path;
-  std::filesystem::path labels_path;  ///< IDX only; empty: "images-idx3" in the name becomes "labels-idx1".
+  std::filesystem::path path = {};
+  /// IDX only; empty: "images-idx3" in the name becomes "labels-idx1".
+  std::filesystem::path labels_path = {};
   DatasetFormat format = DatasetFormat::detect;  ///< By the file's name and first bytes.
-  std::string label_column;  ///< CSV only; empty: a column named "label", else the last one.
+  std::string label_column = {};  ///< CSV only; empty: a column named "label", else the last one.
   std::uint64_t bytes_max = limits::kDatasetBytesMax;  ///< Of one file, after unpacking.
 };
 
@@ -57,10 +58,10 @@ Examples read_examples(const DatasetFileOptions &options, const CancelQuery &can
 struct DatasetShape {
   std::uint64_t num_examples = 0;
   Dtype x_dtype = Dtype::f32;
-  std::vector<std::uint64_t> input_shape;
+  std::vector<std::uint64_t> input_shape = {};
   Dtype y_dtype = Dtype::i64;
-  std::vector<std::uint64_t> target_shape;  ///< Empty for class labels.
-  std::int64_t label_min = 0;               ///< Class labels only.
+  std::vector<std::uint64_t> target_shape = {};  ///< Empty for class labels.
+  std::int64_t label_min = 0;                    ///< Class labels only.
   std::int64_t label_max = 0;
 
   bool operator==(const DatasetShape &) const = default;
@@ -72,8 +73,8 @@ DatasetShape shape_of(const Examples &examples);
 std::vector<std::int64_t> class_labels(const Examples &examples);
 
 struct SplitExamples {
-  Examples training;
-  Examples validation;
+  Examples training = {};
+  Examples validation = {};
 };
 
 /// Takes out a part for validation, as validation_indices() of partitioner.hpp chooses it: a seeded draw of

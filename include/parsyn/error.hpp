@@ -75,9 +75,11 @@ constexpr std::string_view error_code_name(ErrorCode code) {
 
 /// One thing that is wrong with an input.
 struct Fault {
-  std::string field;    ///< Dotted path of the field, e.g. "distributed.min_workers"; empty: the whole input.
-  std::string code;     ///< Stable and machine-readable: "type", "range", "unknown_field", "unknown_id", ...
-  std::string message;  ///< What is wrong, with the value, and what is right.
+  /// Dotted path of the field, e.g. "distributed.min_workers"; empty: the whole input.
+  std::string field = {};
+  /// Stable and machine-readable: "type", "range", "unknown_field", "unknown_id", ...
+  std::string code = {};
+  std::string message = {};  ///< What is wrong, with the value, and what is right.
 
   bool operator==(const Fault &) const = default;
 };

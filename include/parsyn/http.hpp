@@ -19,17 +19,19 @@ namespace parsyn {
 
 struct ServeOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 8080;   ///< 0: any free one.
+  std::uint16_t port = 8080;  ///< 0: any free one.
   /// Required, limits::kOperatorTokenBytesMin or longer: asked for on every request of the operator's, on
   /// loopback too.
-  std::string operator_token;
-  std::filesystem::path certificate_file;  ///< PEM; empty: plain HTTP, which is refused beyond loopback.
-  std::filesystem::path private_key_file;
-  std::filesystem::path client_ca_file;  ///< Not empty: clients must show a certificate of this authority.
-  bool allow_plain_http = false;         ///< Listen beyond loopback without TLS all the same.
+  std::string operator_token = {};
+  /// PEM; empty: plain HTTP, which is refused beyond loopback.
+  std::filesystem::path certificate_file = {};
+  std::filesystem::path private_key_file = {};
+  /// Not empty: clients must show a certificate of this authority.
+  std::filesystem::path client_ca_file = {};
+  bool allow_plain_http = false;  ///< Listen beyond loopback without TLS all the same.
   std::chrono::milliseconds url_lifetime = limits::kUrlLifetime;
   unsigned handler_threads = 4;  ///< For operators and transfers; the worker protocol has its own.
-  LogSink log;
+  LogSink log = {};
 };
 
 class CoordinatorServer {
@@ -53,11 +55,11 @@ class CoordinatorServer {
 };
 
 struct HttpTransportOptions {
-  std::string url;    ///< "http://127.0.0.1:8080"; https beyond loopback.
-  std::string token;  ///< The worker's.
-  std::filesystem::path ca_file;
-  std::filesystem::path certificate_file;
-  std::filesystem::path private_key_file;
+  std::string url = {};    ///< "http://127.0.0.1:8080"; https beyond loopback.
+  std::string token = {};  ///< The worker's.
+  std::filesystem::path ca_file = {};
+  std::filesystem::path certificate_file = {};
+  std::filesystem::path private_key_file = {};
   bool allow_plain_http = false;  ///< Send the token over plain HTTP beyond loopback all the same.
 };
 

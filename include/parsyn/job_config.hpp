@@ -48,7 +48,7 @@ struct TrainingConfig {
   std::uint32_t lora_r = 16;
   double lora_alpha = 32.0;
   std::uint32_t threads = 1;  ///< Of one worker's computation; another number gives other last bits.
-  std::optional<EarlyStopping> early_stopping;
+  std::optional<EarlyStopping> early_stopping = {};
   bool operator==(const TrainingConfig &) const = default;
 };
 
@@ -70,7 +70,7 @@ struct DistributedConfig {
   std::uint32_t max_workers = 5;
   std::uint32_t aggregation_timeout = 600;  ///< Seconds, from the moment a round opens.
   std::uint32_t fault_tolerance = 1;  ///< The job fails with this many failed rounds in a row; 0 is as 1.
-  PartitioningConfig partitioning;
+  PartitioningConfig partitioning = {};
   bool operator==(const DistributedConfig &) const = default;
 };
 
@@ -79,20 +79,20 @@ enum class SelectionMode { automatic, own, parsyn, mixed };  ///< "auto", "own",
 /// `worker_selection`
 struct WorkerSelection {
   SelectionMode mode = SelectionMode::automatic;
-  std::vector<Id> worker_ids;         ///< Of kind own.
-  std::vector<Id> parsyn_worker_ids;  ///< Of kind parsyn.
+  std::vector<Id> worker_ids = {};         ///< Of kind own.
+  std::vector<Id> parsyn_worker_ids = {};  ///< Of kind parsyn.
   bool operator==(const WorkerSelection &) const = default;
 };
 
 struct JobConfig {
-  std::string name;
+  std::string name = {};
   Id dataset_id = 0;
   Id model_id = 0;
-  TrainingConfig config;
-  std::optional<DistributedConfig> distributed;  ///< Absent: not distributed.
-  WorkerSelection worker_selection;
-  std::optional<std::uint64_t>
-      seed;  ///< Absent: drawn when the job is created, and recorded. 0 is a seed like any other.
+  TrainingConfig config = {};
+  std::optional<DistributedConfig> distributed = {};  ///< Absent: not distributed.
+  WorkerSelection worker_selection = {};
+  /// Absent: drawn when the job is created, and recorded. 0 is a seed like any other.
+  std::optional<std::uint64_t> seed = {};
   bool operator==(const JobConfig &) const = default;
 
   bool is_distributed() const { return distributed && distributed->enabled; }

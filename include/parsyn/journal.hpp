@@ -20,15 +20,15 @@
 namespace parsyn {
 
 struct JournalWrite {
-  std::string table;                    ///< "jobs", "rounds", "workers", ...: one for each kind of document.
-  std::string key;                      ///< Unique in its table.
-  std::optional<std::string> document;  ///< Absent: the key is removed.
+  std::string table = {};  ///< "jobs", "rounds", "workers", ...: one for each kind of document.
+  std::string key = {};    ///< Unique in its table.
+  std::optional<std::string> document = {};  ///< Absent: the key is removed.
 };
 
 /// The keys in [first, last), in the order of their bytes.
 struct KeyRange {
-  std::string first;
-  std::string last;  ///< Empty: no end.
+  std::string first = {};
+  std::string last = {};  ///< Empty: no end.
 };
 
 class Journal {
@@ -63,12 +63,12 @@ std::shared_ptr<Journal> make_memory_journal();
 struct SqliteJournalOptions {
   /// Made where it is missing, for its owner alone (0600), and so are its folders (0700). Beside it lies
   /// FILE-wal while the journal is open, and after a crash: the two belong together.
-  std::filesystem::path file;
+  std::filesystem::path file = {};
   /// The name of a registered SQLite VFS, which then alone decides what `file` means: no folder is made, and
   /// the kind of disk and a moved file are not checked. Needs no shared memory (version 1 of its methods is
   /// enough), and should be SQLITE_IOCAP_POWERSAFE_OVERWRITE. Empty: the operating system's files.
-  std::string vfs;
-  LogSink log;
+  std::string vfs = {};
+  LogSink log = {};
 };
 
 /// A journal in one SQLite file, on a local disk. A batch is flushed to the disk before commit() returns; it

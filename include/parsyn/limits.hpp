@@ -29,6 +29,7 @@ inline constexpr std::uint32_t kEventsPerJobMax = 100'000;  ///< Older ones are 
 inline constexpr std::uint32_t kProgressEventsPerJobMax = 20'000;  ///< Of worker_progress, beside the others.
 inline constexpr std::uint32_t kKeepRoundsDefault = 3;  ///< Global models of the newest rounds that are kept.
 inline constexpr std::uint32_t kLossesPerHeartbeatMax = 10'000;
+inline constexpr double kExamplesPerSecondMax = 1e12;  ///< A worker that tells more is taken to tell none.
 inline constexpr std::uint32_t kLossesPerWorkerRoundMax = 2'000;  ///< Kept by thinning evenly.
 inline constexpr std::uint32_t kLossesKeptPerWorkerRound = 256;   ///< The same, in the journal.
 inline constexpr std::uint32_t kLossSeriesPerJobMax = 10'000;     ///< In memory; the oldest are dropped.

@@ -34,9 +34,9 @@ constexpr std::string_view log_level_name(LogLevel level) {
 
 struct LogRecord {
   LogLevel level = LogLevel::info;
-  std::string_view id;  ///< Static message id, e.g. "round.closed".
-  std::string text;     ///< One UTF-8 sentence without a line break; never a token or a URL's query.
-  std::vector<std::pair<std::string_view, std::string>> fields;
+  std::string_view id = {};  ///< Static message id, e.g. "round.closed".
+  std::string text = {};     ///< One UTF-8 sentence without a line break; never a token or a URL's query.
+  std::vector<std::pair<std::string_view, std::string>> fields = {};
 };
 
 /// An empty sink discards.

@@ -26,10 +26,10 @@
 namespace parsyn {
 
 struct ObjectInfo {
-  std::string key;
+  std::string key = {};
   std::uint64_t bytes = 0;
-  std::string sha256;  ///< Lower-case hex of the whole object, as `sha256sum` prints it.
-  std::string etag;    ///< Opaque version tag, quoted, as an HTTP ETag.
+  std::string sha256 = {};  ///< Lower-case hex of the whole object, as `sha256sum` prints it.
+  std::string etag = {};    ///< Opaque version tag, quoted, as an HTTP ETag.
 };
 
 /// Collects an object; nothing is visible before commit(). Destroying it without commit leaves nothing

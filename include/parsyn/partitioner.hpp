@@ -23,7 +23,7 @@ struct PartitionRequest {
   std::uint64_t num_examples = 0;
   std::uint32_t num_partitions = 0;
   std::uint64_t seed = 0;
-  std::span<const std::int64_t> labels;  ///< One per example; only label-skew partitioners need them.
+  std::span<const std::int64_t> labels = {};  ///< One per example; only label-skew partitioners need them.
 };
 
 class Partitioner {
@@ -65,8 +65,8 @@ std::unique_ptr<Partitioner> make_shards_partitioner(std::uint32_t shards_per_pa
 
 /// Which examples train and which validate, each in ascending order.
 struct ValidationIndices {
-  std::vector<std::uint64_t> training;
-  std::vector<std::uint64_t> validation;
+  std::vector<std::uint64_t> training = {};
+  std::vector<std::uint64_t> validation = {};
 };
 
 /// Seeded shuffle of all examples; the first num_examples x fraction of them, rounded to the nearest whole

@@ -31,7 +31,7 @@ struct RoundOptions {
   std::uint32_t number = 1;
   std::uint32_t min_workers = 1;
   std::uint32_t max_workers = 1;
-  std::optional<std::chrono::milliseconds> timeout;  ///< Absent: no deadline.
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< Absent: no deadline.
 };
 
 enum class ParticipantState {

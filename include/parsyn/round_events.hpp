@@ -26,7 +26,7 @@ struct ReportSummary {
   Id worker = 0;
   std::uint64_t lease = 0;
   std::uint32_t round = 0;
-  std::string sha256;  ///< Of the stored update.
+  std::string sha256 = {};  ///< Of the stored update.
   std::uint64_t num_examples = 0;
   bool operator==(const ReportSummary &) const = default;
 };
@@ -34,12 +34,12 @@ struct ReportSummary {
 /// Opens the round: first the cohort, then who else is live and could take a place that falls free, in that
 /// order.
 struct RoundOpened {
-  std::vector<Invitation> cohort;
-  std::vector<Invitation> standby;
+  std::vector<Invitation> cohort = {};
+  std::vector<Invitation> standby = {};
 };
 /// A live, eligible worker joined or came back, with a new lease.
 struct WorkerAvailable {
-  Invitation worker;
+  Invitation worker = {};
 };
 /// The worker's lease ended.
 struct WorkerLost {
@@ -49,20 +49,20 @@ struct WorkerLost {
 struct WorkerFailed {
   Id worker = 0;
   std::uint64_t lease = 0;
-  std::string reason;
+  std::string reason = {};
 };
 /// The worker states that its update is stored.
 struct ReportArrived {
-  ReportSummary report;
+  ReportSummary report = {};
 };
 /// The update was read as a whole; an empty refusal means that it is valid.
 struct UpdateChecked {
   Id worker = 0;
-  std::string refusal;
+  std::string refusal = {};
 };
 /// The new global weights are stored; or why not.
 struct AggregationFinished {
-  std::string failure;
+  std::string failure = {};
 };
 /// For so long the host could take no report, as its own disk was full: the deadline of an open round is as
 /// much later.

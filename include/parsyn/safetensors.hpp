@@ -29,14 +29,14 @@ struct SafetensorsLimits {
 };
 
 struct SafetensorsEntry {
-  TensorSpec spec;
+  TensorSpec spec = {};
   std::uint64_t begin = 0;  ///< Absolute offset in the file of the first element's first byte.
   std::uint64_t bytes = 0;
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> tensors;  ///< In name order.
-  std::map<std::string, std::string> metadata;
+  std::vector<SafetensorsEntry> tensors = {};  ///< In name order.
+  std::map<std::string, std::string> metadata = {};
   std::uint64_t file_bytes = 0;
 
   /// Null when there is no tensor of this name.

@@ -54,9 +54,9 @@ bool is_integral(Dtype dtype);
 
 /// What a tensor is, without its elements.
 struct TensorSpec {
-  std::string name;
+  std::string name = {};
   Dtype dtype = Dtype::f32;
-  std::vector<std::uint64_t> shape;  ///< Empty: a scalar.
+  std::vector<std::uint64_t> shape = {};  ///< Empty: a scalar.
 
   /// Product of the shape, 1 for a scalar. Throws Error(corrupt_data) where it does not fit 64 bits.
   std::uint64_t element_count() const;
@@ -70,8 +70,8 @@ std::string shape_text(const std::vector<std::uint64_t> &shape);
 
 struct Tensor {
   Dtype dtype = Dtype::f32;
-  std::vector<std::uint64_t> shape;
-  std::vector<std::byte> data;  ///< Exactly spec().byte_size() bytes.
+  std::vector<std::uint64_t> shape = {};
+  std::vector<std::byte> data = {};  ///< Exactly spec().byte_size() bytes.
 
   bool operator==(const Tensor &) const = default;
 };

@@ -23,7 +23,7 @@ enum class WorkerKind { own, parsyn };
 std::string_view worker_kind_name(WorkerKind kind);
 
 struct LocalDataset {
-  std::string name;
+  std::string name = {};
   std::uint64_t num_examples = 0;
 };
 

@@ -16,7 +16,7 @@ namespace parsyn {
 
 struct TorchOptions {
   std::string device = "cpu";  ///< "cpu" or "cuda:N".
-  LogSink log;
+  LogSink log = {};
 };
 
 /// Trains `mlp` and `torchscript` models. The optimiser's state starts anew each round; the learning rate

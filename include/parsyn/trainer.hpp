@@ -22,19 +22,19 @@ namespace parsyn {
 
 /// The model of a job, as registered. `kind` decides which other fields mean something.
 struct ModelDescription {
-  std::string kind;                    ///< "mlp", "torchscript", or "custom": a host's own.
-  std::vector<std::uint64_t> sizes;    ///< mlp: layer widths, input first: [784, 200, 200, 10].
-  std::string activation = "relu";     ///< mlp: "relu", "tanh", "gelu", "sigmoid".
-  std::string loss = "cross_entropy";  ///< "cross_entropy" (class labels) or "mse".
-  std::string module_key;              ///< torchscript: the object that holds the scripted module.
-  std::string module_sha256;
+  std::string kind = {};                  ///< "mlp", "torchscript", or "custom": a host's own.
+  std::vector<std::uint64_t> sizes = {};  ///< mlp: layer widths, input first: [784, 200, 200, 10].
+  std::string activation = "relu";        ///< mlp: "relu", "tanh", "gelu", "sigmoid".
+  std::string loss = "cross_entropy";     ///< "cross_entropy" (class labels) or "mse".
+  std::string module_key = {};            ///< torchscript: the object that holds the scripted module.
+  std::string module_sha256 = {};
 
   bool operator==(const ModelDescription &) const = default;
 };
 
 /// What a worker can do; told when its session opens. A job that asks for more does not invite it.
 struct TrainerCapabilities {
-  std::vector<std::string> model_kinds;
+  std::vector<std::string> model_kinds = {};
   bool bf16 = false;
   bool lora = false;
   std::string device = "cpu";
@@ -45,17 +45,17 @@ struct TrainerJob {
   Id job_id = 0;
   Id worker_id = 0;
   std::uint64_t seed = 0;  ///< The job's.
-  ModelDescription model;
-  std::string module_path;  ///< torchscript: the scripted module, as a local file.
-  TrainingConfig config;
+  ModelDescription model = {};
+  std::string module_path = {};  ///< torchscript: the scripted module, as a local file.
+  TrainingConfig config = {};
   std::uint64_t total_steps = 0;         ///< Global steps of the whole job: what the schedule runs over.
   const Examples *train = nullptr;       ///< Null for an evaluation-only task.
   const Examples *validation = nullptr;  ///< Null: there is none, and nothing is evaluated.
 };
 
 struct Evaluation {
-  double loss = 0;                 ///< Mean over the examples; may be NaN or infinite.
-  std::optional<double> accuracy;  ///< Share of right classes; only for class labels.
+  double loss = 0;                      ///< Mean over the examples; may be NaN or infinite.
+  std::optional<double> accuracy = {};  ///< Share of right classes; only for class labels.
   std::uint64_t num_examples = 0;
 
   bool operator==(const Evaluation &) const = default;

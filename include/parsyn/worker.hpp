@@ -23,15 +23,15 @@
 namespace parsyn {
 
 struct WorkerOptions {
-  std::unique_ptr<Transport> transport;             ///< Required.
-  std::shared_ptr<TrainerFactory> trainer_factory;  ///< Required.
-  std::filesystem::path cache;  ///< For partitions and weights; one folder per worker. Empty: a fresh
-                                ///< temporary one. New folders have mode 0700, files 0600.
+  std::unique_ptr<Transport> transport = {};             ///< Required.
+  std::shared_ptr<TrainerFactory> trainer_factory = {};  ///< Required.
+  std::filesystem::path cache = {};  ///< For partitions and weights; one folder per worker. Empty: a fresh
+                                     ///< temporary one. New folders have mode 0700, files 0600.
   /// Of the objects in `cache`: those used longest ago go first. What the current task uses stays, even over
   /// it.
   std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
-  std::map<std::string, std::shared_ptr<const Examples>> local_data;  ///< By dataset name.
-  LogSink log;
+  std::map<std::string, std::shared_ptr<const Examples>> local_data = {};  ///< By dataset name.
+  LogSink log = {};
   std::chrono::milliseconds backoff_first =
       limits::kBackoffFirst;  ///< Doubled at each try, jittered, without end.
   std::chrono::milliseconds backoff_max = limits::kBackoffMax;

@@ -138,8 +138,10 @@ void CoordinatorImpl::note_progress(Id worker, Session &session, const Task &tas
                                     Batch &batch) {
   // Of the task's own job, round and steps only, whatever the worker says.
   if (progress.job_id != task.job_id || progress.round != task.round) return;
-  progress.steps = std::min(progress.steps, task.steps);
-  progress.step = std::min(progress.step, task.steps);
+  progress.steps = task.kind == Task::Kind::train ? task.steps : 0;
+  progress.step = std::min(progress.step, progress.steps);
+  const double speed = progress.examples_per_second;
+  if (!(speed >= 0 && speed <= limits::kExamplesPerSecondMax)) progress.examples_per_second = 0;
   const std::uint64_t losses_max =
       progress.first_loss_step > task.steps ? 0 : task.steps - progress.first_loss_step + 1;
   if (progress.losses.size() > losses_max) progress.losses.resize(losses_max);

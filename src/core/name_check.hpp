@@ -9,7 +9,8 @@
 namespace parsyn::core {
 
 /// Empty for 1 to limits::kNameBytesMax bytes of UTF-8 without control and format characters, of which at
-/// least one shows something; else what is wrong with it.
+/// least one shows something; else what is wrong with it. The joiners U+200C and U+200D may stand between two
+/// characters that show something: a variation selector belongs to the one before it.
 std::string why_name_is_refused(std::string_view name);
 
 }  // namespace parsyn::core

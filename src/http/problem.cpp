@@ -86,8 +86,11 @@ int http_status_of(ErrorCode code) {
 }
 
 HttpResponse problem_response(const Error &error) {
-  return document(http_status_of(error.code()), error_code_name(error.code()), error.message(),
-                  error.faults());
+  HttpResponse response =
+      document(http_status_of(error.code()), error_code_name(error.code()), error.message(), error.faults());
+  // RFC 9110, 15.5.2: a 401 names the scheme that is asked for.
+  if (response.status == 401) response.headers["WWW-Authenticate"] = "Bearer";
+  return response;
 }
 
 HttpResponse problem_response(int status, std::string_view code, std::string_view detail) {

@@ -268,7 +268,7 @@ class OperatorRoutes {
       if (!system::equal_in_constant_time(system::sha256_hex(bearer_token(request)), token_sha256)) {
         throw Error(ErrorCode::unauthorized, "this is not the operator's token");
       }
-      return BodyPlan{};
+      return plain_body(request);
     };
   }
 

@@ -2,9 +2,19 @@
 #include <algorithm>
 
 #include "parsyn/error.hpp"
+#include "text/utf8.hpp"
 #include "transport/routes.hpp"
 
 namespace parsyn::transport {
+namespace {
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
+  return text;
+}
+
+}  // namespace
 
 std::string bearer_token(const HttpRequest &request) {
   constexpr std::string_view kScheme = "Bearer ";
@@ -26,12 +36,21 @@ HttpResponse json_response(int status, std::string body) {
   return response;
 }
 
+BodyPlan plain_body(const HttpRequest &request) {
+  BodyPlan plan;
+  const std::string coding = lower_case(request.header("Content-Encoding"));
+  if (coding.empty() || coding == "identity") return plan;
+  plan.refuse = http::problem_response(415, "unsupported",
+                                       "the body has the Content-Encoding " + text::printable(coding, 100) +
+                                           "; send it as it is, without one");
+  plan.refuse->headers["Accept-Encoding"] = "identity";
+  return plan;
+}
+
 void expect_json(const HttpRequest &request) {
-  std::string type = request.header("Content-Type");
+  std::string type = lower_case(request.header("Content-Type"));
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.pop_back();
-  std::ranges::transform(type, type.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; });
   if (type.empty() || type == "application/json" || type.ends_with("+json") ||
       type == "application/x-www-form-urlencoded")
     return;

@@ -40,6 +40,9 @@ std::string bearer_token(const HttpRequest &request);
 
 HttpResponse json_response(int status, std::string body);
 
+/// For a route's body of JSON, before it is read: refuses with 415 one that is compressed.
+BodyPlan plain_body(const HttpRequest &request);
+
 /// Refuses with 400 a body that says that it is something else than JSON. A body without a type, or with the
 /// one that curl -d sets by itself, is read as JSON.
 void expect_json(const HttpRequest &request);

@@ -28,7 +28,7 @@ class WorkerRoutes {
     routes_.push_back({std::move(method), std::move(pattern),
                        [&service](HttpRequest &request) {
                          service.authenticate(bearer_token(request));
-                         return BodyPlan{};
+                         return plain_body(request);
                        },
                        [&service, answer = std::move(answer)](HttpRequest request, std::shared_ptr<ByteSink>,
                                                               Responder respond) {

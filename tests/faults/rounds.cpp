@@ -531,6 +531,36 @@ TEST_CASE("progress counts for the steps that the task has only") {
   CHECK(losses[0].losses == std::vector<std::pair<std::uint64_t, double>>{{1, 0.25}});
 }
 
+TEST_CASE("a speed that cannot be is none, and steps are the task's") {
+  SmallJob small;
+  ManualWorker a = ManualWorker::join(*small.coordinator);
+  const Id job = small.coordinator->submit(small.config(1, 1)).id;
+  const Task task = a.task();
+  Heartbeat heartbeat = a.training(task);
+  TaskProgress &progress = *heartbeat.progress;
+  const auto told = [&](double speed) {
+    progress.examples_per_second = speed;
+    a.transport().heartbeat(heartbeat);
+    return small.coordinator->job(job).workers.at(0).examples_per_second;
+  };
+  CHECK(told(123.5) == 123.5);
+  for (const double wrong : {1e300, -1.0, HUGE_VAL, -HUGE_VAL, std::nan("")}) {
+    INFO(wrong);
+    CHECK(told(wrong) == 0);
+    const Event event = small.coordinator->events_after(job, small.coordinator->last_event(job) - 1, 1).at(0);
+    REQUIRE(event.type == "worker_progress");
+    const auto speed =
+        std::ranges::find(event.fields, "examples_per_second", &std::pair<std::string, EventValue>::first);
+    REQUIRE(speed != event.fields.end());
+    CHECK(speed->second == EventValue(0.0));
+  }
+  progress.step = 1;
+  progress.steps = 0;
+  told(1);
+  CHECK(small.coordinator->job(job).workers.at(0).step == 1);
+  CHECK(small.coordinator->job(job).workers.at(0).steps == task.steps);
+}
+
 TEST_CASE("a report that names no update is no evaluation that came late, unless one was asked for") {
   SmallJob small;
   ManualWorker a = ManualWorker::join(*small.coordinator);

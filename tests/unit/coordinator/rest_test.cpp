@@ -121,10 +121,13 @@ TEST_CASE("every operation of the OpenAPI document is served, and asks for a tok
       std::transform(verb.begin(), verb.end(), verb.begin(),
                      [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
       INFO(verb << " " << concrete);
-      const int status = api.send(verb, concrete, "", {}, "").status;
+      const auto answer = api.send(verb, concrete, "", {}, "");
+      const int status = answer.status;
       const bool open = path == "/healthz" || path == "/readyz";
       const bool is_signed = path.find("/objects/") != std::string::npos;
       CHECK(status == (open ? 200 : is_signed ? 403 : 401));
+      CHECK(answer.headers.contains("WWW-Authenticate") == (status == 401));
+      if (status == 401) CHECK(answer.headers.at("WWW-Authenticate") == "Bearer");
       ++operations;
     }
   }
@@ -306,6 +309,25 @@ TEST_CASE("fault 127: whatever is wrong with a body is a 400, and nothing is cre
     CHECK(answer.body.find(field) != std::string::npos);
   }
   CHECK(api.get("/api/v1/training-jobs").at("items").empty());
+}
+
+TEST_CASE("a compressed body is refused as such, not as bad JSON") {
+  Api api;
+  const std::string worker = api.small.coordinator->add_worker({"w", WorkerKind::own}).token;
+  for (const char *coding : {"gzip", "GZIP", "deflate", "identity, br"}) {
+    INFO(coding);
+    const http::Headers headers{{"Content-Encoding", coding}, {"Content-Type", "application/json"}};
+    for (const auto &answer : {api.send("POST", "/api/v1/training-jobs", job_body(api).dump(), headers),
+                               api.send("POST", "/api/v1/worker/session", "{}", headers, worker)}) {
+      CHECK(answer.status == 415);
+      CHECK(answer.headers.at("Accept-Encoding") == "identity");
+      CHECK(json::parse(answer.body).at("code") == "unsupported");
+      CHECK(answer.body.find("Content-Encoding") != std::string::npos);
+    }
+  }
+  CHECK(api.get("/api/v1/training-jobs").at("items").empty());
+  CHECK(api.send("POST", "/api/v1/training-jobs", job_body(api).dump(), {{"Content-Encoding", "Identity"}})
+            .status == 201);
 }
 
 TEST_CASE("the same idempotency key gives the same job, and another job under it is refused") {

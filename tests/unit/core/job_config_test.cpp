@@ -276,6 +276,33 @@ TEST_CASE("a name shows something, and nothing in it is hidden") {
     says(around + "\xF3\xA0\x80\x81" + around, "format character U+E0001");
     says(around + "\xE2\x80\xAE" + around, "format character U+202E");
     says(around + "\xC2\xAD" + around, "format character U+00AD");
+    says(around + "\xE2\x80\x8E" + around, "format character U+200E");
+  }
+}
+
+TEST_CASE("a name may have joiners between two visible characters only") {
+  const std::string joiner = "\xE2\x80\x8D";      // U+200D
+  const std::string non_joiner = "\xE2\x80\x8C";  // U+200C
+  const std::string selector = "\xEF\xB8\x8F";    // U+FE0F
+  const std::string heart = "\xE2\x9D\xA4";
+  const std::string fire = "\xF0\x9F\x94\xA5";
+  const std::string mim = "\xD9\x85";
+  for (const std::string &right :
+       {mim + non_joiner + mim, mim + joiner + mim, fire + joiner + fire, heart + selector + joiner + fire,
+        "a" + joiner + "b" + joiner + "c", fire + joiner + heart + selector}) {
+    INFO(right);
+    CHECK(core::why_name_is_refused(right).empty());
+  }
+  for (const std::string &each : {joiner, non_joiner}) {
+    const std::string text = each == joiner ? "joiner U+200D, but not" : "joiner U+200C, but not";
+    for (const std::string &wrong :
+         {each, each + "a", "a" + each, "a" + each + each + "b", "a " + each + "b", "a" + each + " b",
+          selector + each + "a", "a" + each + selector + "b", "a" + joiner + non_joiner + "b"}) {
+      INFO(wrong);
+      const std::string why = core::why_name_is_refused(wrong);
+      CHECK(why.find("but not between two visible characters") != std::string::npos);
+      if (wrong != "a" + joiner + non_joiner + "b") CHECK(why.find(text) != std::string::npos);
+    }
   }
 }
 

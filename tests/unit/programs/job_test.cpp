@@ -75,6 +75,8 @@ TEST_CASE("a worker's bar shows its step, speed and loss, within the terminal's 
   CHECK(bar_line(worker, 3, 200) ==
         "a    training     [=====>              ]  50/200  4310 examples/s  loss 0.4321");
   CHECK(bar_line(worker, 3, 20).size() == 20);
+  worker.loss = 1e300;
+  CHECK(bar_line(worker, 3, 200).ends_with("loss 1.0000e+300"));
   worker.state = "valid";
   CHECK(bar_line(worker, 1, 200).find("[====================]  200/200") != std::string::npos);
   worker.state = "away";

@@ -1,4 +1,5 @@
-// docs/jobs.md is what people copy from: its examples are accepted, and its tables tell the truth.
+// docs/jobs.md and docs/rest.md are what people copy from: their examples are accepted, and their tables tell
+// the truth.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -9,14 +10,15 @@
 
 #include "support/catch.hpp"
 #include "wire/job_document.hpp"
+#include "wire/registry_documents.hpp"
 
 namespace {
 
 using namespace parsyn;
 using nlohmann::json;
 
-std::string guide() {
-  std::ifstream file(std::string(PARSYN_TEST_DATA) + "/../docs/jobs.md", std::ios::binary);
+std::string guide(const std::string &name = "jobs.md") {
+  std::ifstream file(std::string(PARSYN_TEST_DATA) + "/../docs/" + name, std::ios::binary);
   REQUIRE(file.good());
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
@@ -100,4 +102,27 @@ TEST_CASE("the guide's tables have the defaults of the C++ contract") {
   const json written = json::parse(wire::job_config_json(job));
   check_table("### `config`", written["config"]);
   check_table("### `distributed`", written["distributed"]);
+}
+
+TEST_CASE("every example body of the guide to REST is accepted") {
+  std::istringstream lines(guide("rest.md"));
+  int examples = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("post ")) continue;
+    INFO(line);
+    const std::size_t quote = line.find('\'');
+    REQUIRE(quote != std::string::npos);
+    const std::string body = line.substr(quote + 1, line.rfind('\'') - quote - 1);
+    if (line.starts_with("post workers ")) {
+      CHECK(wire::parse_worker_spec(body).faults.empty());
+    } else if (line.starts_with("post datasets ")) {
+      CHECK(wire::parse_dataset_spec(body).faults.empty());
+    } else if (line.starts_with("post models ")) {
+      CHECK(wire::parse_model_spec(body).faults.empty());
+    } else {
+      CHECK(wire::parse_job(body).faults.empty());
+    }
+    ++examples;
+  }
+  CHECK(examples == 8);
 }

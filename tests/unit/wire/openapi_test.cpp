@@ -1,5 +1,6 @@
 #include "wire/openapi.hpp"
 
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -102,6 +103,16 @@ TEST_CASE("the documented bounds of a job's numbers are those that are checked")
   check("distributed", "DistributedConfig");
 }
 
+TEST_CASE("the documented maximum of the learning rate is the one that is checked") {
+  JobConfig job;
+  job.name = "j";
+  job.dataset_id = job.model_id = 1;
+  job.config.learning_rate = schema("TrainingConfig")["properties"]["learning_rate"]["maximum"].get<double>();
+  CHECK(check_job_config(job).empty());
+  job.config.learning_rate = std::nextafter(job.config.learning_rate, HUGE_VAL);
+  CHECK(check_job_config(job).size() == 1);
+}
+
 TEST_CASE("the documented fields of answers are those that are written") {
   const auto check = [](const std::string &name, const std::string &written) {
     INFO(name);
@@ -196,6 +207,7 @@ TEST_CASE("every operation has an id of its own, an answer, and tells who may ca
     for (const auto &[method, operation] : operations.items()) {
       CHECK(ids.insert(operation["operationId"].get<std::string>()).second);
       CHECK_FALSE(operation["responses"].empty());
+      CHECK(operation["responses"].contains("default"));
       const bool worker = path.rfind("/api/v1/worker/", 0) == 0;
       const bool open = path == "/healthz" || path == "/readyz" || path.rfind("/api/v1/objects/", 0) == 0;
       if (worker) {
