@@ -13,6 +13,7 @@
 #include "common/program.hpp"
 #include "common/stop_signals.hpp"
 #include "common/token_file.hpp"
+#include "core/counted.hpp"
 #include "parsyn/dataset.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/http.hpp"
@@ -35,26 +36,18 @@ std::filesystem::path default_cache(const std::string &coordinator, const std::s
   } else if (const char *home = std::getenv("HOME"); home != nullptr && *home != '\0') {
     base = std::filesystem::path(home) / ".cache";
   } else {
-    throw Error(ErrorCode::invalid_argument, "there is no home folder to keep a cache in: give --cache");
+    throw WrongUsage("there is no home folder to keep a cache in: give --cache");
   }
   return base / "parsyn" / system::sha256_hex(coordinator + "\n" + token).substr(0, kCacheNameCharacters);
 }
 
 std::map<std::string, std::shared_ptr<const Examples>> read_data(const WorkerProgramOptions &options) {
   std::map<std::string, std::shared_ptr<const Examples>> data;
-  for (const std::string &entry : options.data) {
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "--data " + entry + " must look like NAME=PATH, with the name of a local dataset");
-    }
+  for (const auto &[name, path] : options.data) {
     DatasetFileOptions file;
-    file.path = entry.substr(equals + 1);
+    file.path = path;
     file.label_column = options.data_label_column;
-    const auto [place, added] =
-        data.emplace(entry.substr(0, equals), std::make_shared<const Examples>(read_examples(file)));
-    if (!added)
-      throw Error(ErrorCode::invalid_argument, "--data names the dataset " + place->first + " twice");
+    data.emplace(name, std::make_shared<const Examples>(read_examples(file)));
   }
   return data;
 }
@@ -112,11 +105,12 @@ int work(const WorkerProgramOptions &options) {
   settings.finish_task_on_stop = options.finish_task;
   for (const auto &[name, examples] : settings.local_data) {
     say(LogLevel::info, "worker.data",
-        std::to_string(examples->count()) + " examples of its own for the dataset " + name);
+        core::counted(examples->count(), "example") + " of its own for the dataset " + name);
   }
-  say(LogLevel::info, "worker.connecting",
-      "connecting to " + options.connection.url + " as a worker on " + options.device +
-          "; cache: " + settings.cache.string());
+  log({LogLevel::info,
+       "worker.started",
+       "parsyn-worker connects to " + options.connection.url,
+       {{"version", PARSYN_VERSION}, {"device", options.device}, {"cache", settings.cache.string()}}});
 
   Worker worker(std::move(settings));
   ProgressLog progress(log);
@@ -124,8 +118,10 @@ int work(const WorkerProgramOptions &options) {
   if (signals.received() != 0) {
     say(LogLevel::info, "worker.stopping", "stopping on signal " + std::to_string(signals.received()));
     worker.stop();
+    say(LogLevel::info, "worker.stopped", "parsyn-worker has stopped");
     return kWorked;
   }
+  say(LogLevel::info, "worker.stopped", "parsyn-worker has stopped by itself");
   throw Error(ErrorCode::unavailable, "the worker has ended: " + worker.wait());
 }
 
