@@ -152,6 +152,42 @@ TEST_CASE("values keep their spaces, and lists their entries") {
   CHECK(values.folder == "/x y");
 }
 
+TEST_CASE("a comment follows white space, unless a quoted value has it in it") {
+  const TemporaryFolder folder;
+  const auto place = [&](const std::string &value) {
+    const Values values = read({"--config", folder.file("settings", "place = " + value + "\n").string()});
+    return values.exit_code ? "exit code " + std::to_string(*values.exit_code) : values.place;
+  };
+  CHECK(place("/a b # a comment") == "/a b");
+  CHECK(place("/a\t#comment # more") == "/a");
+  CHECK(place("/a#b") == "/a#b");
+  CHECK(place("/a#b #c") == "/a#b");
+  CHECK(place("# nothing") == "");
+  CHECK(place("\" /a # b \"  # a comment") == " /a # b ");
+  CHECK(place("\"\"") == "");
+  CHECK(place("it \"is\" so") == "it \"is\" so");
+  CHECK(place("\"/a # b") == "exit code 2");
+  CHECK(place("\"/a\" b") == "exit code 2");
+}
+
+TEST_CASE("a switch has four words for on and four for off, wherever it comes from") {
+  const TemporaryFolder folder;
+  for (const std::string on : {"true", "yes", "on", "1"}) {
+    CAPTURE(on);
+    CHECK(read({"--open=" + on}).open);
+    CHECK(read({"--config", folder.file("on", "open = " + on + " # so\n").string()}).open);
+    const Variable variable("PARSYN_TEST_OPEN", on.c_str());
+    CHECK(read({}).open);
+  }
+  for (const std::string off : {"false", "no", "off", "0"}) {
+    CAPTURE(off);
+    CHECK_FALSE(read({"--open=" + off}).open);
+    const Variable variable("PARSYN_TEST_OPEN", "on");
+    CHECK_FALSE(read({"--open=" + off}).open);
+    CHECK(read({"--config", folder.file("off", "open = " + off + "\n").string()}).open);
+  }
+}
+
 TEST_CASE("log settings are read by name") {
   const Values values = read({"--log-format", "json", "--log-level", "warning"});
   CHECK(values.log.format == parsyn::programs::LogFormat::json);
