@@ -126,14 +126,21 @@ class Settings {
       // CLI11 ends with the first fault. Those of values are found again, with all others.
       look_at_values(app_);
       add_fault(error.what());
-      const std::vector<std::string> unknown = app_.remaining(true);
+      std::vector<std::string> unknown = app_.remaining(true);
+      // Not an argument: what follows it are no flags.
+      unknown.erase(std::remove(unknown.begin(), unknown.end(), "--"), unknown.end());
       if (!unknown.empty() && dynamic_cast<const CLI::ExtrasError *>(&error) == nullptr)
         add_fault(CLI::ExtrasError(unknown).what());
     }
     apply_environment();
     apply_file();
     for (const CLI::Option *option : required_) {
-      if (option->count() == 0) add_fault(option->get_name() + " is missing" + variable_of(option));
+      // A flag without its value has no count, but a fault.
+      const auto is_told = [&](const std::string &fault) {
+        return fault.starts_with(option->get_name() + ":");
+      };
+      if (option->count() == 0 && std::none_of(faults_.begin(), faults_.end(), is_told))
+        add_fault(option->get_name() + " is missing" + variable_of(option));
     }
     for (const Rule &rule : rules_) {
       const auto has_fault = [&](const CLI::Option *option) { return faulty_.contains(option); };
