@@ -113,17 +113,17 @@ class Watcher {
   }
 
   void show() {
+    const bool has_progress = view_.round() > 0 && !view_.workers().empty();
     if (terminal_.can_redraw()) {
       std::size_t name_width = 0;
       for (const auto &[id, worker] : view_.workers())
         name_width = std::max(name_width, character_count(worker.name));
       std::vector<std::string> bars;
-      if (view_.round() > 0 && !view_.workers().empty())
-        bars.push_back(of_rounds(view_.round(), view_.num_rounds()));
+      if (has_progress) bars.push_back(of_rounds(view_.round(), view_.num_rounds()));
       for (const auto &[id, worker] : view_.workers())
         bars.push_back(bar_line(worker, name_width, terminal_.width()));
       terminal_.draw_block(std::move(bars));
-    } else if (Clock::now() - told_ >= kProgressLineInterval && !is_over(job_)) {
+    } else if (Clock::now() - told_ >= kProgressLineInterval && has_progress) {
       const std::string line = progress_line(view_);
       if (line == told_line_ && Clock::now() - told_ < kSameLineInterval) return;
       told_ = Clock::now();

@@ -19,7 +19,7 @@ std::string process_in(const std::filesystem::path &lock_file) {
     const auto process = text::parse_u64(read_text_file(lock_file, kBytesMax));
     if (process) return "process " + std::to_string(*process);
   } catch (const Error &) {
-    // Between its start and its first line it has no number yet.
+    // It is told without its number.
   }
   return "a process";
 }
@@ -37,9 +37,10 @@ FolderLock::FolderLock(const std::filesystem::path &folder, const FolderLockOpti
                                            ") runs in " + folder.string() + ": stop it first, or " +
                                            options.advice);
     }
+    // For people only: a disk that is full takes no lock away.
     const std::string process = std::to_string(::getpid());
-    if (::ftruncate(descriptor_, 0) != 0 || ::pwrite(descriptor_, process.data(), process.size(), 0) < 0)
-      throw_file_error("cannot write", lock_file, errno);
+    if (::ftruncate(descriptor_, 0) == 0)
+      static_cast<void>(::pwrite(descriptor_, process.data(), process.size(), 0) < 0);
   } catch (...) {
     ::close(descriptor_);
     throw;

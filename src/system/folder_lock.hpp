@@ -13,8 +13,9 @@ struct FolderLockOptions {
   std::string advice;  ///< What whoever finds it taken can do instead: "give this one another --state".
 };
 
-/// Holds the lock of a folder while it lives, by a file "lock" in it with the process's id. The system lets
-/// go of it when the process ends, however it ends. Two of one process exclude each other, too.
+/// Holds the lock of a folder while it lives, by a file "lock" in it with the process's id, where the disk
+/// has room for that. The system lets go of it when the process ends, however it ends. Two of one process
+/// exclude each other, too.
 class FolderLock {
  public:
   /// Of a folder that is there. Throws Error: conflict (another one has it: the sentence names the folder and
