@@ -1,9 +1,25 @@
 #include "common/listen_address.hpp"
 
+#include <netdb.h>
+#include <sys/socket.h>
+
 #include "parsyn/error.hpp"
 #include "text/encoding.hpp"
 
 namespace parsyn::programs {
+namespace {
+
+bool is_numeric_address(const std::string &host) {
+  addrinfo wanted{};
+  wanted.ai_flags = AI_NUMERICHOST;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo *found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return false;
+  ::freeaddrinfo(found);
+  return true;
+}
+
+}  // namespace
 
 ListenAddress parse_listen_address(std::string_view text) {
   const auto refused = [&](const std::string &why) {
@@ -28,6 +44,9 @@ ListenAddress parse_listen_address(std::string_view text) {
     port = text.substr(colon + 1);
   }
   if (host.empty()) throw refused("has no host");
+  if (host == "localhost") host = "127.0.0.1";
+  if (!is_numeric_address(std::string(host)))
+    throw refused("has a host that is neither a numeric IP address nor localhost");
   const auto number = text::parse_u64(port);
   if (!number || *number > 65'535) throw refused("has a port that is not a number from 0 to 65535");
   return {std::string(host), static_cast<std::uint16_t>(*number)};

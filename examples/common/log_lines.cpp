@@ -27,11 +27,22 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+/// A value that ends where it ends.
+std::string field_value(const std::string &value) {
+  const std::string plain = plain_text(value);
+  if (!plain.empty() && plain.find_first_of(" \"=") == std::string::npos) return plain;
+  return nlohmann::json(plain).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::string log_line(const LogRecord &record, LogFormat format, std::int64_t time_ms) {
   if (format == LogFormat::text) {
-    return utc_time(time_ms) + " " + padded(log_level_name(record.level), 7) + " " + plain_text(record.text);
+    std::string line =
+        utc_time(time_ms) + " " + padded(log_level_name(record.level), 7) + " " + plain_text(record.text);
+    for (const auto &[name, value] : record.fields)
+      line += " " + std::string(name) + "=" + field_value(value);
+    return line;
   }
   nlohmann::ordered_json line{{"time", utc_time(time_ms)},
                               {"level", log_level_name(record.level)},

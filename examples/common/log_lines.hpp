@@ -1,7 +1,9 @@
 // A log sink that writes lines to stderr.
 //
-// Text: "2026-01-31T12:00:00.250Z warning the lease of worker 3 has ended". JSON: one object a line with
-// "time", "level", "id", "text" and the record's fields.
+// Text: "2026-01-31T12:00:00.250Z warning round 2 failed job=3": the sentence, then the record's fields; a
+// value with white space, a quotation mark or "=" in it, and an empty one, is in quotation marks, as JSON
+// writes it. JSON: one object a line with "time", "level", "id", "text" and the fields, whose values are
+// text.
 //
 // A sink never waits for whoever reads stderr (line_writer.hpp): where nobody does, lines are dropped, and a
 // warning "log.dropped" tells how many.

@@ -1,6 +1,7 @@
 #include "common/number_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -55,6 +56,12 @@ std::string decimal_number_fault(std::string_view text, double min, double max) 
   const auto number = decimal_number(text);
   if (number && *number >= min && *number <= max) return {};
   return quoted(text) + " is not a plain decimal number " + range_text(min, max);
+}
+
+std::string decimal_text(double value) {
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
 }
 
 std::string size_fault(std::string_view text) {

@@ -17,6 +17,8 @@ namespace parsyn::programs {
 std::string whole_number_fault(std::string_view text, std::uint64_t min, std::uint64_t max);
 /// Digits with or without a point and an exponent: 2, 0.5, 1e-3.
 std::string decimal_number_fault(std::string_view text, double min, double max);
+/// The shortest decimals that are this number: "5", "0.5".
+std::string decimal_text(double value);
 /// A whole number, and after it letters or nothing: 800MB, 50 GiB. Which units there are is not looked at.
 std::string size_fault(std::string_view text);
 /// A whole number, or "best".

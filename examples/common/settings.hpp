@@ -10,13 +10,19 @@
 // Thread-safety: of one thread.
 #pragma once
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -44,6 +50,15 @@ inline CLI::Validator decimal_number(double min, double max) {
 /// For a name that, when it is empty, would be taken for none.
 inline CLI::Validator not_empty() {
   return {[](const std::string &text) { return std::string(text.empty() ? "its value is empty" : ""); }, ""};
+}
+
+/// For a file that is read later on: it can be named, before anything is made, when it cannot be read.
+inline CLI::Validator readable_file() {
+  return {[](const std::string &text) {
+            if (text.empty() || ::access(text.c_str(), R_OK) == 0) return std::string();
+            return text + " cannot be read: " + std::system_category().message(errno);
+          },
+          ""};
 }
 
 class Settings {
@@ -94,30 +109,76 @@ class Settings {
         "PARSYN_LOG_LEVEL");
   }
 
-  /// Nothing: go on with the values. Else help or an error was printed, and this is the program's exit code.
+  /// Of options that do not go together, or that only more than one of them can tell the fault of: looked at
+  /// after all places were read, unless one of `about` has a fault already. Each sentence names its flags.
+  void rule(std::vector<const CLI::Option *> about, std::function<std::vector<std::string>()> faults) {
+    rules_.push_back({std::move(about), std::move(faults)});
+  }
+
+  /// Nothing: go on with the values. Else help or all faults were printed, and this is the program's exit
+  /// code.
   std::optional<int> parse(int argc, const char *const *argv) {
     try {
       app_.parse(argc, argv);
-      apply_environment();
-      apply_file();
-      for (const CLI::Option *option : required_) {
-        if (option->count() == 0)
-          throw Error(ErrorCode::invalid_argument, option->get_name() + " is missing" + variable_of(option));
-      }
-      if (log_ != nullptr) set_log();
-      return std::nullopt;
     } catch (const CLI::Success &asked) {
       return app_.exit(asked);  // help or the version, on stdout
     } catch (const CLI::ParseError &error) {
-      print_message(program_, error.what());
-    } catch (const Error &error) {
-      print_message(program_, error.message());
+      // CLI11 ends with the first fault. Those of values are found again, with all others.
+      look_at_values(app_);
+      add_fault(error.what());
+      std::vector<std::string> unknown = app_.remaining(true);
+      // Not an argument: what follows it are no flags.
+      unknown.erase(std::remove(unknown.begin(), unknown.end(), "--"), unknown.end());
+      if (!unknown.empty() && dynamic_cast<const CLI::ExtrasError *>(&error) == nullptr)
+        add_fault(CLI::ExtrasError(unknown).what());
     }
+    apply_environment();
+    apply_file();
+    for (const CLI::Option *option : required_) {
+      // A flag without its value has no count, but a fault.
+      const auto is_told = [&](const std::string &fault) {
+        return fault.starts_with(option->get_name() + ":");
+      };
+      if (option->count() == 0 && std::none_of(faults_.begin(), faults_.end(), is_told))
+        add_fault(option->get_name() + " is missing" + variable_of(option));
+    }
+    for (const Rule &rule : rules_) {
+      const auto has_fault = [&](const CLI::Option *option) { return faulty_.contains(option); };
+      if (std::any_of(rule.about.begin(), rule.about.end(), has_fault)) continue;
+      for (const std::string &fault : rule.faults()) add_fault(fault);
+    }
+    if (log_ != nullptr) set_log();
+    if (faults_.empty()) return std::nullopt;
+    for (const std::string &fault : faults_) print_message(program_, fault);
     print_message(program_, "run it with --help for what it takes");
     return kWrongUsage;
   }
 
  private:
+  struct Rule {
+    std::vector<const CLI::Option *> about;
+    std::function<std::vector<std::string>()> faults;
+  };
+
+  void add_fault(const std::string &fault) {
+    if (std::find(faults_.begin(), faults_.end(), fault) == faults_.end()) faults_.push_back(fault);
+  }
+
+  /// Of this command's options and those of the commands that were called.
+  void look_at_values(CLI::App &app) {
+    for (CLI::Option *option : app.get_options()) {
+      if (option->count() == 0) continue;
+      try {
+        option->run_callback();
+      } catch (const CLI::Success &) {
+      } catch (const CLI::ParseError &error) {
+        add_fault(error.what());
+        faulty_.insert(option);
+      }
+    }
+    for (CLI::App *command : app.get_subcommands()) look_at_values(*command);
+  }
+
   std::string variable_of(const CLI::Option *option) const {
     for (const auto &[known, variable] : variables_) {
       if (known == option) return " (or set " + variable + ")";
@@ -136,25 +197,30 @@ class Settings {
   void apply_file() {
     if (file_.empty()) return;
     constexpr std::uint64_t kFileBytesMax = 1 << 20;
-    std::vector<std::pair<CLI::Option *, std::vector<std::string>>> values;
-    const auto where = [&](std::size_t line) { return file_ + ", line " + std::to_string(line); };
     std::vector<FileSetting> settings;
-    const std::string text = system::read_text_file(file_, kFileBytesMax);
     try {
-      settings = parse_settings_file(text);
+      const std::string text = system::read_text_file(file_, kFileBytesMax);
+      try {
+        settings = parse_settings_file(text);
+      } catch (const Error &error) {
+        return add_fault(file_ + ", " + error.message());
+      }
     } catch (const Error &error) {
-      throw Error(ErrorCode::invalid_argument, file_ + ", " + error.message());
+      return add_fault(error.message());
     }
+    std::vector<std::pair<CLI::Option *, std::vector<std::string>>> values;
     for (const FileSetting &setting : settings) {
+      const std::string where = file_ + ", line " + std::to_string(setting.line);
       CLI::Option *option = app_.get_option_no_throw("--" + setting.name);
       if (option == nullptr || setting.name == "config" || setting.name == "help" ||
           setting.name == "version") {
-        throw Error(ErrorCode::invalid_argument,
-                    where(setting.line) + ": there is no setting named " + setting.name);
+        add_fault(where + ": there is no setting named " + setting.name);
+        continue;
       }
       if (setting.value.find('\0') != std::string::npos) {
-        throw Error(ErrorCode::invalid_argument,
-                    where(setting.line) + ": the value of " + option->get_name() + " has a NUL byte in it");
+        faulty_.insert(option);
+        add_fault(where + ": the value of " + option->get_name() + " has a NUL byte in it");
+        continue;
       }
       const auto known = std::find_if(values.begin(), values.end(),
                                       [&](const auto &entry) { return entry.first == option; });
@@ -163,7 +229,7 @@ class Settings {
       } else if (option->get_items_expected_max() > 1) {
         known->second.push_back(setting.value);
       } else {
-        throw Error(ErrorCode::invalid_argument, where(setting.line) + ": " + setting.name + " is set twice");
+        add_fault(where + ": " + setting.name + " is set twice");
       }
     }
     for (const auto &[option, given] : values) {
@@ -171,20 +237,22 @@ class Settings {
     }
   }
 
-  static void give(CLI::Option *option, std::vector<std::string> values, const std::string &source) {
+  void give(CLI::Option *option, std::vector<std::string> values, const std::string &source) {
     try {
       if (option->get_items_expected_max() == 0) {
         const auto on = is_on(values.front());
         if (!on)
-          throw Error(ErrorCode::invalid_argument,
-                      source + ": " + option->get_name() + " must be true or false, not " + values.front());
+          throw Error(ErrorCode::invalid_argument, option->get_name() + " must be true or false, not '" +
+                                                       values.front() +
+                                                       "' (also yes or no, on or off, 1 or 0)");
         // One that is off has been decided, too: what comes later in the order does not turn it on.
         values = {*on ? "true" : "false"};
       }
       option->add_result(std::move(values));
       option->run_callback();
-    } catch (const CLI::ParseError &error) {
-      throw Error(ErrorCode::invalid_argument, source + ": " + error.what());
+    } catch (const std::exception &error) {
+      faulty_.insert(option);
+      add_fault(source + ": " + error.what());
     }
   }
 
@@ -209,6 +277,9 @@ class Settings {
   std::string file_;
   std::vector<std::pair<CLI::Option *, std::string>> variables_;
   std::vector<CLI::Option *> required_;
+  std::vector<Rule> rules_;
+  std::vector<std::string> faults_;
+  std::set<const CLI::Option *> faulty_;
 };
 
 }  // namespace parsyn::programs

@@ -1,11 +1,13 @@
 // The file of --config: one "NAME = VALUE" a line, where NAME is a flag without its dashes.
 //
 //   # a comment
-//   listen = 127.0.0.1:8080
+//   listen = 127.0.0.1:8080    # another one
 //   allow-plain-http = true
+//   state = "/a folder # 2"
 //
-// A value goes to the end of its line; white space around it is dropped, and so is a pair of double quotes. A
-// flag that may be given several times may have several lines.
+// A value goes to the end of its line, or to a "#" that follows white space; white space around it is
+// dropped. One that begins with a double quote goes to the next one instead, and keeps whatever is between
+// them. A flag that may be given several times may have several lines.
 //
 // Thread-safety: free functions without state.
 #pragma once

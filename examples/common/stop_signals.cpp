@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <utility>
 
 namespace parsyn::programs {
 namespace {
@@ -18,7 +19,8 @@ sigset_t stop_set() {
 
 }  // namespace
 
-StopSignals::StopSignals(std::function<void()> on_signal) : on_signal_(std::move(on_signal)) {
+StopSignals::StopSignals(std::function<void()> on_signal, std::chrono::milliseconds same_request)
+    : on_signal_(std::move(on_signal)), same_request_(same_request) {
   const sigset_t set = stop_set();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { loop(); });
@@ -33,11 +35,17 @@ StopSignals::~StopSignals() {
 
 void StopSignals::loop() {
   const sigset_t set = stop_set();
+  std::chrono::steady_clock::time_point first;
   for (;;) {
     int signal = 0;
     if (sigwait(&set, &signal) != 0) continue;
     if (ending_) return;
-    if (received_ != 0) _exit(128 + signal);
+    const auto now = std::chrono::steady_clock::now();
+    if (received_ != 0) {
+      if (now - first < same_request_) continue;
+      _exit(128 + signal);
+    }
+    first = now;
     {
       const std::lock_guard lock(mutex_);
       received_ = signal;

@@ -1,7 +1,9 @@
 // SIGTERM and SIGINT as an orderly request to stop.
 //
-// The first one asks: `on_signal` is called, once, on a thread of this object, and received() turns true. The
-// second ends the process at once, for a stop that takes too long.
+// The first one asks: `on_signal` is called, once, on a thread of this object, and received() turns true. A
+// later one ends the process at once, for a stop that takes too long; but not one that follows within
+// kSameRequest: a Ctrl-C reaches a whole process group, and whoever is in it and passes it on, such as
+// timeout, repeats it.
 //
 // Create it before any other thread is started: threads inherit that these signals are blocked, so that the
 // one thread here gets them. `on_signal` may take locks and allocate: it runs in no signal handler.
@@ -10,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -17,9 +20,13 @@
 
 namespace parsyn::programs {
 
+/// Signals this soon after the first one are the same request.
+inline constexpr std::chrono::milliseconds kSameRequest{1'000};
+
 class StopSignals {
  public:
-  explicit StopSignals(std::function<void()> on_signal = {});
+  explicit StopSignals(std::function<void()> on_signal = {},
+                       std::chrono::milliseconds same_request = kSameRequest);
   ~StopSignals();
   StopSignals(const StopSignals &) = delete;
   StopSignals &operator=(const StopSignals &) = delete;
@@ -32,7 +39,8 @@ class StopSignals {
  private:
   void loop();
 
-  std::function<void()> on_signal_;
+  const std::function<void()> on_signal_;
+  const std::chrono::milliseconds same_request_;
   std::atomic<int> received_{0};
   std::atomic<bool> ending_{false};
   std::mutex mutex_;

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <string>
 
-#include "common/listen_address.hpp"
 #include "common/log_lines.hpp"
 #include "common/process.hpp"
 #include "common/program.hpp"
@@ -22,19 +21,7 @@ namespace {
 
 constexpr char kName[] = "parsyn-coordinator";
 
-void check_tls(const CoordinatorProgramOptions &options) {
-  if (options.tls_certificate.empty() != options.tls_key.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "--tls-certificate and --tls-key go together: one of them is missing");
-  }
-  if (!options.client_ca.empty() && options.tls_certificate.empty()) {
-    throw Error(ErrorCode::invalid_argument, "--client-ca needs TLS: give --tls-certificate and --tls-key");
-  }
-}
-
 int serve(const CoordinatorProgramOptions &options) {
-  check_tls(options);
-  const ListenAddress address = parse_listen_address(options.listen);
   // Before any thread: the library's threads must not receive these signals.
   StopSignals signals;
   const LogSink log = make_stderr_log(options.log);
@@ -51,18 +38,16 @@ int serve(const CoordinatorProgramOptions &options) {
   const std::string token = read_token_file(state.token_file(), [&](const std::string &text) {
     say(LogLevel::warning, "coordinator.token_open", text);
   });
-  const std::string storage =
-      options.storage.empty() ? "file:" + (state.path() / "objects").string() : options.storage;
 
   CoordinatorOptions settings;
-  settings.store = open_object_store(storage);
+  settings.store = open_object_store(options.storage);
   settings.log = log;
   settings.heartbeat_interval = options.heartbeat_interval;
   settings.lease_duration = options.lease;
   settings.join_window = options.join_window;
   settings.threads = options.threads;
   settings.keep_rounds = options.keep_rounds;
-  if (storage == "memory:") {
+  if (options.storage == "memory:") {
     say(LogLevel::warning, "coordinator.in_memory",
         "with --storage memory: nothing survives the end of this process");
   } else {
@@ -74,8 +59,8 @@ int serve(const CoordinatorProgramOptions &options) {
   const auto coordinator = make_coordinator(settings);
 
   ServeOptions serving;
-  serving.address = address.host;
-  serving.port = address.port;
+  serving.address = options.listen.host;
+  serving.port = options.listen.port;
   serving.operator_token = token;
   serving.certificate_file = options.tls_certificate;
   serving.private_key_file = options.tls_key;
@@ -84,6 +69,10 @@ int serve(const CoordinatorProgramOptions &options) {
   serving.log = log;
   CoordinatorServer server(*coordinator, serving);
 
+  log({LogLevel::info,
+       "coordinator.started",
+       std::string(kName) + " listens on " + server.url(),
+       {{"version", PARSYN_VERSION}, {"state", options.state.string()}, {"storage", options.storage}}});
   std::printf("parsyn-coordinator is listening on %s\n", server.url().c_str());
   std::fflush(stdout);
 
@@ -91,6 +80,7 @@ int serve(const CoordinatorProgramOptions &options) {
   say(LogLevel::info, "coordinator.stopping", "stopping on signal " + std::to_string(signal));
   server.stop();
   coordinator->stop();
+  say(LogLevel::info, "coordinator.stopped", std::string(kName) + " has stopped");
   return kWorked;
 }
 

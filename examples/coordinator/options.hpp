@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "common/listen_address.hpp"
 #include "common/log_lines.hpp"
 #include "parsyn/limits.hpp"
 
@@ -13,8 +14,8 @@ namespace parsyn::programs {
 
 struct CoordinatorProgramOptions {
   std::filesystem::path state;
-  std::string listen = "127.0.0.1:8080";
-  std::string storage;  ///< Empty: file:STATE/objects.
+  ListenAddress listen;
+  std::string storage;
   std::filesystem::path tls_certificate;
   std::filesystem::path tls_key;
   std::filesystem::path client_ca;

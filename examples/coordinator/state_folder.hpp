@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "system/folder_lock.hpp"
+
 namespace parsyn::programs {
 
 /// Holds the folder's lock while it lives; the system lets go of it when the process ends, however it ends.
@@ -14,9 +16,6 @@ class StateFolder {
   /// Makes the folder (mode 0700) when it is not there, durable. Throws Error: conflict (another coordinator
   /// has it, with its process id), io.
   explicit StateFolder(std::filesystem::path folder);
-  ~StateFolder();
-  StateFolder(const StateFolder &) = delete;
-  StateFolder &operator=(const StateFolder &) = delete;
 
   const std::filesystem::path &path() const { return folder_; }
   std::filesystem::path token_file() const { return folder_ / "operator.token"; }
@@ -24,8 +23,8 @@ class StateFolder {
   bool make_token_if_missing() const;
 
  private:
-  std::filesystem::path folder_;
-  int lock_ = -1;
+  const std::filesystem::path folder_;
+  const system::FolderLock lock_;
 };
 
 }  // namespace parsyn::programs

@@ -13,6 +13,10 @@ int remove_worker(RestClient &client, const ClientOptions &options, const Worker
 int add_dataset(RestClient &client, const ClientOptions &options, const DatasetAdd &command);
 int add_model(RestClient &client, const ClientOptions &options, const ModelAdd &command);
 
+/// A job's document: of a regular file, of anything else that can be read (a pipe, /dev/fd/63), or for "-" of
+/// standard input, at most limits::kHttpJsonBytesMax bytes. Throws Error: not_found, io, too_large,
+/// invalid_argument (there is nothing in it).
+std::string read_document(const std::string &file);
 /// The documents that are sent. Relative paths become absolute: the coordinator reads the files, in a folder
 /// of its own.
 Json dataset_document(const DatasetAdd &command);

@@ -1,6 +1,5 @@
 #include "job/download.hpp"
 
-#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <thread>
@@ -10,6 +9,7 @@
 #include "system/files.hpp"
 #include "system/sha256.hpp"
 #include "text/encoding.hpp"
+#include "transport/paths.hpp"
 
 namespace parsyn::programs {
 namespace {
@@ -83,20 +83,23 @@ std::filesystem::path part_of(const std::filesystem::path &file, const std::stri
   return part;
 }
 
-/// After which round the job has this model. The answer itself does not tell.
-std::uint64_t round_of(const Json &job, const std::string &choice, const std::string &sha256) {
-  if (const auto number = text::parse_u64(choice)) return *number;
-  std::uint64_t round = 0;
-  for (const Json &record : value_at(job, "rounds")) {
-    if (text_at(record, "model_sha256") == sha256) round = whole_at(record, "round");
-  }
-  return round;
+Error is_there(const std::filesystem::path &file) {
+  return Error(ErrorCode::conflict,
+               file.string() + " is there already: give --force to replace it, or name another --output");
 }
 
-bool has_completed_round(const Json &job) {
-  const Json rounds = value_at(job, "rounds");
-  return std::any_of(rounds.begin(), rounds.end(),
-                     [](const Json &record) { return true_at(record, "succeeded"); });
+/// Gives the finished file its name.
+void put_in_place(const std::filesystem::path &part, const std::filesystem::path &file, bool force) {
+  if (!force) {
+    // Looked for again, as it may have come meanwhile.
+    if (!system::publish_file(part, file)) throw is_there(file);
+    return;
+  }
+  std::error_code failed;
+  std::filesystem::rename(part, file, failed);
+  if (failed)
+    throw Error(ErrorCode::io,
+                "cannot rename " + part.string() + " to " + file.string() + ": " + failed.message());
 }
 
 }  // namespace
@@ -106,19 +109,23 @@ Downloaded download_model(RestClient &client, const Download &command) {
       command.output.empty() ? std::filesystem::path("job-" + std::to_string(command.id) + ".safetensors")
                              : command.output;
   const std::filesystem::path file = written_file(named);
+  if (!command.force && std::filesystem::exists(file)) throw is_there(file);
+  const std::string model_path = path_of(Resource::job, command.id) + "/model";
   const std::string query = command.round.empty() ? "" : "?round=" + text::percent_encode(command.round);
-  const std::string path = path_of(Resource::job, command.id) + "/model" + query;
 
   // Known before the first byte, so that a file of another object is never gone on with.
-  const http::HttpClientResponse head = ask_for_head(client, path);
+  const http::HttpClientResponse head = ask_for_head(client, model_path + query);
   const std::string sha256 = header(head, "X-Content-SHA256");
   const auto bytes = text::parse_u64(header(head, "Content-Length"));
+  const auto round = text::parse_u64(header(head, transport::kModelRound));
   if (sha256.size() < kNamedDigits || sha256.find_first_not_of("0123456789abcdef") != std::string::npos ||
-      !bytes) {
-    throw Error(ErrorCode::protocol, "the coordinator's answer does not tell the model's size and digest");
+      !bytes || !round) {
+    throw Error(ErrorCode::protocol,
+                "the coordinator's answer does not tell the model's round, size and digest");
   }
+  // The last model, and the best one, are others when the next round completes.
+  const std::string path = model_path + "?round=" + std::to_string(*round);
 
-  const Json job = client.get(path_of(Resource::job, command.id));
   const std::filesystem::path part = part_of(file, sha256);
   if (size_of(part) > *bytes) std::filesystem::remove(part);
 
@@ -147,12 +154,9 @@ Downloaded download_model(RestClient &client, const Download &command) {
     throw Error(ErrorCode::corrupt_data, "the downloaded model has SHA-256 " + found +
                                              ", the coordinator says " + sha256 + ": try again");
   }
-  std::error_code failed;
-  std::filesystem::rename(part, file, failed);
-  if (failed)
-    throw Error(ErrorCode::io,
-                "cannot rename " + part.string() + " to " + file.string() + ": " + failed.message());
-  return {named, *bytes, sha256, round_of(job, command.round, sha256), !has_completed_round(job)};
+  put_in_place(part, file, command.force);
+  // Where the last model is wanted and it is the initial one, there is no other.
+  return {named, *bytes, sha256, *round, *round == 0 && command.round.empty()};
 }
 
 std::string round_text(const Downloaded &model) {

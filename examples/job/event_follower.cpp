@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include "job/progress_view.hpp"
 #include "parsyn/error.hpp"
 
 namespace parsyn::programs {
@@ -15,33 +17,69 @@ constexpr std::chrono::milliseconds kBackoffMax{5'000};
 constexpr std::chrono::milliseconds kPauseStep{100};
 
 bool has_ended(RestClient &client, std::uint64_t job) {
-  const Json document = client.get(path_of(Resource::job, job));
-  const std::string state = text_at(document, "state");
-  return state == "completed" || state == "failed" || state == "stopped" || state == "cancelled";
+  return is_over(client.get(path_of(Resource::job, job)));
 }
+
+/// Says once that the coordinator is away, again when it is for long, and when it is back.
+class Absence {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit Absence(const std::function<void(const std::string &)> &say) : say_(say) {}
+
+  bool lasts() const { return lasts_; }
+
+  void goes_on(const std::string &trouble) {
+    const auto now = Clock::now();
+    if (lasts_ && now - told_ < kReminderInterval) return;
+    say_(std::string("the coordinator is ") + (lasts_ ? "still " : "") + "away (" + trouble +
+         "); it is tried for until it is back");
+    lasts_ = true;
+    told_ = now;
+  }
+
+  void ends() {
+    if (!lasts_) return;
+    lasts_ = false;
+    say_("the coordinator is back");
+  }
+
+ private:
+  static constexpr std::chrono::seconds kReminderInterval{60};
+
+  const std::function<void(const std::string &)> &say_;
+  bool lasts_ = false;
+  Clock::time_point told_;
+};
 
 }  // namespace
 
 void follow_events(RestClient &client, const FollowOptions &options) {
   bool goes_on = true;
   auto backoff = kBackoffFirst;
+  Absence absence(options.on_trouble);
+  const auto tick = [&] { return goes_on = options.on_tick(absence.lasts()); };
   EventParser parser(options.on_event);
   while (goes_on) {
     parser.reset();
     http::HttpClientRequest request = client.request("GET", path_of(Resource::job, options.job) + "/events");
     request.headers["Accept"] = "text/event-stream";
     if (!parser.last_id().empty()) request.headers["Last-Event-ID"] = parser.last_id();
-    request.progress = [&](std::uint64_t, std::uint64_t) { return goes_on = options.on_tick(); };
+    request.progress = [&](std::uint64_t, std::uint64_t) { return tick(); };
     request.on_body = [&](std::string_view piece) {
       backoff = kBackoffFirst;
+      absence.ends();
       parser.feed(piece);
-      return goes_on = options.on_tick();
+      return tick();
     };
     std::string trouble;
     try {
       client.perform(request);
       // A server that stops ends its streams, too: only the job's state tells which it was.
-      if (!goes_on || has_ended(client, options.job)) return;
+      if (!goes_on) return;
+      const bool over = has_ended(client, options.job);
+      absence.ends();
+      if (over) return;
       throw Error(ErrorCode::unavailable, "the coordinator ended the stream");
     } catch (const Error &error) {
       if (!goes_on) return;
@@ -49,10 +87,10 @@ void follow_events(RestClient &client, const FollowOptions &options) {
       if (!may_pass || !options.tries_again) throw;
       trouble = error.message();
     }
-    options.on_trouble(trouble + "; trying again");
+    absence.goes_on(trouble);
     for (auto waited = std::chrono::milliseconds(0); waited < backoff && goes_on; waited += kPauseStep) {
       std::this_thread::sleep_for(kPauseStep);
-      goes_on = options.on_tick();
+      tick();
     }
     backoff = std::min(backoff * 2, kBackoffMax);
   }

@@ -15,9 +15,10 @@ namespace parsyn::programs {
 struct FollowOptions {
   std::uint64_t job = 0;
   std::function<void(const StreamEvent &)> on_event;
-  /// At most ten times a second while a connection stands; false ends following.
-  std::function<bool()> on_tick;
-  /// A sentence when a connection broke and another try will be made.
+  /// At most ten times a second; whether the coordinator is away. False ends following.
+  std::function<bool(bool)> on_tick;
+  /// A sentence when the coordinator is away and is tried for again, once and then every minute; and one when
+  /// it is back.
   std::function<void(const std::string &)> on_trouble;
   /// False: no other try is made, and Error(unavailable) or Error(timeout) says why.
   bool tries_again = true;

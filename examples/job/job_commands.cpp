@@ -1,6 +1,9 @@
 // submit, stop, cancel.
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
-#include <iterator>
+#include <system_error>
 
 #include "job/commands.hpp"
 #include "job/printing.hpp"
@@ -12,15 +15,36 @@
 namespace parsyn::programs {
 namespace {
 
-std::string read_document(const std::string &file) {
-  if (file != "-") return system::read_text_file(file, limits::kHttpJsonBytesMax);
-  std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+/// As many bytes as a document may have, from what has no size: a pipe, a terminal.
+std::string read_stream(std::istream &in, const std::string &name) {
+  constexpr std::size_t kBytesMax = limits::kHttpJsonBytesMax;
+  std::string text(kBytesMax + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (in.bad() || (!in.eof() && in.fail())) throw Error(ErrorCode::io, "cannot read " + name);
+  if (text.size() > kBytesMax) {
+    throw Error(ErrorCode::too_large, name + " has more than " + std::to_string(kBytesMax) +
+                                          " bytes, which is the most that is read");
+  }
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
-    throw Error(ErrorCode::invalid_argument, "standard input has no job in it");
+    throw Error(ErrorCode::invalid_argument, name + " has no job in it");
   return text;
 }
 
 }  // namespace
+
+std::string read_document(const std::string &file) {
+  if (file == "-") return read_stream(std::cin, "standard input");
+  std::error_code unknown;
+  const auto type = std::filesystem::status(file, unknown).type();
+  const bool has_no_size = type == std::filesystem::file_type::fifo ||
+                           type == std::filesystem::file_type::character ||
+                           type == std::filesystem::file_type::socket;
+  if (!has_no_size) return system::read_text_file(file, limits::kHttpJsonBytesMax);
+  std::ifstream in(file, std::ios::binary);
+  if (!in) throw Error(ErrorCode::io, "cannot open " + file + ": " + std::system_category().message(errno));
+  return read_stream(in, file);
+}
 
 int submit_job(RestClient &client, const ClientOptions &options, const Submit &command) {
   // As it is: the coordinator tells every fault of the text itself, with the names of its fields.

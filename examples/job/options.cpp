@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "common/connection_options.hpp"
 #include "common/settings.hpp"
 
 namespace parsyn::programs {
@@ -11,13 +12,20 @@ namespace {
 /// it was the one that is called.
 class Commands {
  public:
-  Commands(CLI::App &app, Command &command) : app_(app), command_(command) {
+  Commands(Settings &settings, Command &command)
+      : settings_(settings), app_(settings.app()), command_(command) {
     // At most: CLI11 would tell a mistyped command only that one is missing.
     app_.require_subcommand(0, 1);
     app_.fallthrough();  // settings of all commands may also follow the command
   }
 
-  bool is_chosen() const { return chosen_; }
+  bool is_called() const {
+    // Of a group it is the command in it that is meant.
+    const auto called = app_.get_subcommands();
+    if (called.empty()) return false;
+    return called.front()->get_subcommands([](const CLI::App *) { return true; }).empty() ||
+           !called.front()->get_subcommands().empty();
+  }
 
   void add_all() {
     add_job_commands();
@@ -33,10 +41,7 @@ class Commands {
     sub = parent.add_subcommand(name, purpose);
     sub->fallthrough();
     auto shared = std::make_shared<Values>(std::move(values));
-    sub->final_callback([this, shared] {
-      command_ = *shared;
-      chosen_ = true;
-    });
+    sub->final_callback([this, shared] { command_ = *shared; });
     return shared;
   }
 
@@ -63,7 +68,9 @@ class Commands {
     CLI::App *sub = nullptr;
     const auto submit =
         add<Submit>(app_, "submit", "Create a training job from its JSON document (docs/jobs.md)", sub);
-    sub->add_option("FILE", submit->file, "The document; - reads standard input")->required();
+    sub->add_option("FILE", submit->file,
+                    "The document, from anything that can be read; - reads standard input")
+        ->required();
     sub->add_flag("--watch", submit->watch, "Watch the job then");
     sub->add_option("--idempotency-key", submit->idempotency_key,
                     "The same key with the same document gives the same job")
@@ -91,6 +98,7 @@ class Commands {
     sub->add_option("--output,-o", download->output, "Where to put it (default: job-ID.safetensors)")
         ->check(not_empty())
         ->type_name("FILE");
+    sub->add_flag("--force", download->force, "Replace a file that is there already");
     const auto events = add<Events>(app_, "events", "Print a job's events so far", sub);
     add_id(*sub, events->id, "The job's id");
     sub->add_flag("--follow,-f", events->follow, "Go on until the job ends");
@@ -141,6 +149,14 @@ class Commands {
         ->type_name("N");
     sub->add_option("--format", dataset->format, "Of the files (default: detected)")
         ->check(CLI::IsMember({"detect", "idx", "csv", "jsonl", "safetensors"}));
+    settings_.rule({}, [dataset] {
+      std::vector<std::string> faults;
+      if (dataset->train.empty() && !dataset->train_labels.empty())
+        faults.emplace_back("--train-labels needs --train");
+      if (dataset->validation.empty() && !dataset->validation_labels.empty())
+        faults.emplace_back("--validation-labels needs --validation");
+      return faults;
+    });
     sub->add_option("--label-column", dataset->label_column,
                     "CSV: the labels' column (default: label, else the last one)")
         ->type_name("NAME");
@@ -173,9 +189,9 @@ class Commands {
     add_list_and_show(parent, Resource::model, "model", "models");
   }
 
+  Settings &settings_;
   CLI::App &app_;
   Command &command_;
-  bool chosen_ = false;
 };
 
 }  // namespace
@@ -189,38 +205,33 @@ std::optional<int> read_options(int argc, const char *const *argv, JobProgramOpt
   const auto with = [&](CLI::Option *option, const char *variable) {
     return settings.from_environment(option, variable);
   };
-  with(app.add_option("--coordinator", client.connection.url, "The coordinator")
-           ->type_name("URL")
-           ->capture_default_str(),
-       "PARSYN_COORDINATOR");
-  with(app.add_option("--token-file", client.token_file,
-                      "The operator's token: STATE/operator.token of the coordinator")
-           ->type_name("FILE"),
-       "PARSYN_TOKEN_FILE");
-  with(app.add_option("--ca-file", client.connection.ca_file,
-                      "Authority (PEM) of the coordinator's certificate (default: the system's)")
-           ->type_name("FILE"),
-       "PARSYN_CA_FILE");
-  with(app.add_option("--tls-certificate", client.connection.certificate_file,
-                      "Certificate (PEM) to show to the coordinator")
-           ->type_name("FILE"),
-       "PARSYN_TLS_CERTIFICATE");
-  with(app.add_option("--tls-key", client.connection.private_key_file, "The certificate's private key (PEM)")
-           ->type_name("FILE"),
-       "PARSYN_TLS_KEY");
-  with(app.add_flag("--allow-plain-http", client.connection.allow_plain_http,
-                    "Send the token over plain HTTP beyond this machine"),
-       "PARSYN_ALLOW_PLAIN_HTTP");
+  const CLI::Option *url = with(app.add_option("--coordinator", client.connection.url, "The coordinator")
+                                    ->type_name("URL")
+                                    ->capture_default_str(),
+                                "PARSYN_COORDINATOR");
+  const CLI::Option *token_file =
+      with(app.add_option("--token-file", client.token_file,
+                          "The operator's token: STATE/operator.token of the coordinator")
+               ->type_name("FILE"),
+           "PARSYN_TOKEN_FILE");
+  add_connection_options(settings, url, client.connection);
   app.add_flag("--json", client.json, "JSON lines on stdout, and errors as JSON lines on stderr");
   app.add_option("--field", client.field,
                  "Of an answered document print only this field, as final_validation.loss")
       ->type_name("PATH");
-  Commands commands(app, options.command);
+  Commands commands(settings, options.command);
   commands.add_all();
-  if (const auto exit_code = settings.parse(argc, argv)) return exit_code;
-  if (commands.is_chosen()) return std::nullopt;
-  print_message("parsyn-job", "a command is missing; run it with --help for those that there are");
-  return kWrongUsage;
+  using Faults = std::vector<std::string>;
+  settings.rule({token_file}, [&]() -> Faults {
+    if (!client.token_file.empty()) return {};
+    return {
+        "the operator's token is needed: give --token-file STATE/operator.token, or set PARSYN_TOKEN_FILE"};
+  });
+  settings.rule({}, [&]() -> Faults {
+    if (commands.is_called()) return {};
+    return {"a command is missing"};
+  });
+  return settings.parse(argc, argv);
 }
 
 }  // namespace parsyn::programs

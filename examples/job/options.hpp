@@ -44,6 +44,7 @@ struct Download {
   std::uint64_t id = 0;
   std::string round;             ///< A number or "best"; empty: the last.
   std::filesystem::path output;  ///< Empty: job-ID.safetensors.
+  bool force = false;            ///< Replace a file that is there already.
 };
 struct Events {
   std::uint64_t id = 0;

@@ -39,6 +39,11 @@ std::string accuracy_of(const Json &evaluation) {
 
 }  // namespace
 
+bool is_over(const Json &job) {
+  const std::string state = text_at(job, "state");
+  return state == "completed" || state == "failed" || state == "stopped" || state == "cancelled";
+}
+
 std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds) {
   return "round " + std::to_string(round) + "/" + std::to_string(num_rounds);
 }
@@ -47,6 +52,7 @@ void JobView::take_document(const Json &job) {
   num_rounds_ = whole_at(job, "num_rounds");
   round_ = whole_at(job, "round");
   workers_.clear();
+  if (is_over(job)) return;
   for (const Json &entry : value_at(job, "workers")) {
     WorkerView &worker = workers_[whole_at(entry, "worker_id")];
     worker.name = text_at(entry, "name");

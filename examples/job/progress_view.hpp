@@ -26,7 +26,7 @@ struct WorkerView {
 /// What is shown of a job, brought up to date from its document and its events.
 class JobView {
  public:
-  /// GET /api/v1/training-jobs/{id}.
+  /// GET /api/v1/training-jobs/{id}. In a job that has ended no worker does anything.
   void take_document(const Json &job);
   /// The data of a worker_progress event.
   void take_progress(const Json &data);
@@ -41,6 +41,8 @@ class JobView {
   std::uint64_t round_ = 0;
 };
 
+/// Whether the job of this document has ended.
+bool is_over(const Json &job);
 /// "round 3/10".
 std::string of_rounds(std::uint64_t round, std::uint64_t num_rounds);
 /// "a  training  [=====>     ]  120/200  4310 examples/s  loss 0.4321", cut to `width` characters.

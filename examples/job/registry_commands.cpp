@@ -3,6 +3,7 @@
 
 #include "common/number_text.hpp"
 #include "common/token_file.hpp"
+#include "core/counted.hpp"
 #include "job/commands.hpp"
 #include "job/printing.hpp"
 #include "parsyn/error.hpp"
@@ -77,10 +78,6 @@ Json dataset_document(const DatasetAdd &command) {
   if (!command.train.empty()) document["train"] = file_document(command, command.train, command.train_labels);
   if (!command.validation.empty())
     document["validation"] = file_document(command, command.validation, command.validation_labels);
-  if (command.train.empty() && !command.train_labels.empty())
-    throw Error(ErrorCode::invalid_argument, "--train-labels needs --train");
-  if (command.validation.empty() && !command.validation_labels.empty())
-    throw Error(ErrorCode::invalid_argument, "--validation-labels needs --validation");
   if (command.validation_fraction) document["validation_fraction"] = *command.validation_fraction;
   if (command.split_seed) document["split_seed"] = *command.split_seed;
   return document;
@@ -90,7 +87,7 @@ int add_dataset(RestClient &client, const ClientOptions &options, const DatasetA
   const Json dataset = client.post(path_of(Resource::dataset), dataset_document(command).dump());
   const std::string train = true_at(dataset, "local")
                                 ? "local training examples"
-                                : text_at(dataset, "train.num_examples") + " training examples";
+                                : core::counted(whole_at(dataset, "train.num_examples"), "training example");
   const std::string validation = text_at(dataset, "validation.num_examples");
   print_document(options, dataset,
                  "dataset " + text_at(dataset, "id") + " (" + text_at(dataset, "name") + ") is registered: " +
@@ -120,8 +117,9 @@ Json model_document(const ModelAdd &command) {
 int add_model(RestClient &client, const ClientOptions &options, const ModelAdd &command) {
   const Json model = client.post(path_of(Resource::model), model_document(command).dump());
   print_document(options, model,
-                 "model " + text_at(model, "id") + " (" + text_at(model, "name") + ") is registered: " +
-                     text_at(model, "kind") + ", " + text_at(model, "num_parameters") + " parameters\n");
+                 "model " + text_at(model, "id") + " (" + text_at(model, "name") +
+                     ") is registered: " + text_at(model, "kind") + ", " +
+                     core::counted(whole_at(model, "num_parameters"), "parameter") + "\n");
   return 0;
 }
 

@@ -16,8 +16,7 @@ constexpr int kPageSize = 500;
 
 std::string read_token(const ClientOptions &options) {
   if (options.token_file.empty()) {
-    throw Error(
-        ErrorCode::invalid_argument,
+    throw WrongUsage(
         "the operator's token is needed: give --token-file STATE/operator.token, or set PARSYN_TOKEN_FILE");
   }
   return read_token_file(options.token_file,

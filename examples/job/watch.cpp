@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kRefreshInterval{1};
 constexpr std::chrono::seconds kProgressLineInterval{5};
+constexpr std::chrono::seconds kSameLineInterval{60};
 
 void print_trouble(const std::string &text) { print_message("parsyn-job", text); }
 
@@ -53,7 +54,9 @@ class Watcher {
     show();
   }
 
-  void on_tick() {
+  void on_tick(bool is_away) {
+    // What was last heard of is not what the workers do now.
+    if (is_away) return;
     if (terminal_.can_redraw() && Clock::now() - refreshed_ >= kRefreshInterval) {
       refreshed_ = Clock::now();
       try {
@@ -110,19 +113,22 @@ class Watcher {
   }
 
   void show() {
+    const bool has_progress = view_.round() > 0 && !view_.workers().empty();
     if (terminal_.can_redraw()) {
       std::size_t name_width = 0;
       for (const auto &[id, worker] : view_.workers())
         name_width = std::max(name_width, character_count(worker.name));
       std::vector<std::string> bars;
-      if (view_.round() > 0 && !view_.workers().empty())
-        bars.push_back(of_rounds(view_.round(), view_.num_rounds()));
+      if (has_progress) bars.push_back(of_rounds(view_.round(), view_.num_rounds()));
       for (const auto &[id, worker] : view_.workers())
         bars.push_back(bar_line(worker, name_width, terminal_.width()));
       terminal_.draw_block(std::move(bars));
-    } else if (Clock::now() - told_ >= kProgressLineInterval) {
+    } else if (Clock::now() - told_ >= kProgressLineInterval && has_progress) {
+      const std::string line = progress_line(view_);
+      if (line == told_line_ && Clock::now() - told_ < kSameLineInterval) return;
       told_ = Clock::now();
-      terminal_.print(progress_line(view_));
+      told_line_ = line;
+      terminal_.print(line);
     }
   }
 
@@ -133,6 +139,7 @@ class Watcher {
   Json job_;
   Clock::time_point refreshed_;
   Clock::time_point told_ = Clock::now();
+  std::string told_line_;
 };
 
 void print_event(const StreamEvent &event, bool json) {
@@ -170,7 +177,7 @@ int print_events_so_far(RestClient &client, const ClientOptions &options, std::u
     // Later ones come where the newest, a worker's progress, has been dropped meanwhile.
     if (reached <= newest) print_event(event, options.json);
   };
-  follow.on_tick = [&] { return signals.received() == 0 && !is_all(); };
+  follow.on_tick = [&](bool) { return signals.received() == 0 && !is_all(); };
   const auto how_far = [&] {
     return "; events were printed up to " + std::to_string(reached) + " of " + std::to_string(newest);
   };
@@ -189,7 +196,7 @@ int follow_to_end(RestClient &client, const ClientOptions &options, std::uint64_
   FollowOptions follow;
   follow.job = job;
   follow.on_event = [&](const StreamEvent &event) { print_event(event, options.json); };
-  follow.on_tick = [&] { return signals.received() == 0; };
+  follow.on_tick = [&](bool) { return signals.received() == 0; };
   follow.on_trouble = print_trouble;
   follow_events(client, follow);
   return signals.received() == 0 ? kWorked : 128 + signals.received();
@@ -216,7 +223,7 @@ int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id
     const auto code = until_signal(client, signal, [&](const StopSignals &signals) {
       client.get(path_of(Resource::job, id));  // nothing is tried again for a coordinator that is not there
       follow_events(client, {id, [](const StreamEvent &event) { print_event(event, true); },
-                             [&] { return signals.received() == 0; }, print_trouble});
+                             [&](bool) { return signals.received() == 0; }, print_trouble});
       return exit_code_of(client.get(path_of(Resource::job, id)));
     });
     return code.value_or(128 + signal);
@@ -227,8 +234,8 @@ int watch_job(RestClient &client, const ClientOptions &options, std::uint64_t id
     FollowOptions follow;
     follow.job = id;
     follow.on_event = [&](const StreamEvent &event) { watcher->on_event(event); };
-    follow.on_tick = [&] {
-      watcher->on_tick();
+    follow.on_tick = [&](bool is_away) {
+      watcher->on_tick(is_away);
       return signals.received() == 0;
     };
     follow.on_trouble = [&](const std::string &text) { watcher->on_trouble(text); };

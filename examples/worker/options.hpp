@@ -3,9 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/log_lines.hpp"
 #include "parsyn/http.hpp"
@@ -13,13 +13,16 @@
 
 namespace parsyn::programs {
 
+/// Files of examples by the names of local datasets.
+using WorkerData = std::map<std::string, std::filesystem::path>;
+
 struct WorkerProgramOptions {
   HttpTransportOptions connection;  ///< Without the token.
   std::filesystem::path token_file;
   std::filesystem::path cache;  ///< Empty: below the user's own cache folder.
   std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
   std::string device = "cpu";
-  std::vector<std::string> data;  ///< NAME=PATH
+  WorkerData data;
   std::string data_label_column;
   bool finish_task = false;
   LogOptions log;

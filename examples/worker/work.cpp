@@ -13,11 +13,14 @@
 #include "common/program.hpp"
 #include "common/stop_signals.hpp"
 #include "common/token_file.hpp"
+#include "core/counted.hpp"
 #include "parsyn/dataset.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/http.hpp"
 #include "parsyn/torch.hpp"
 #include "parsyn/worker.hpp"
+#include "system/files.hpp"
+#include "system/folder_lock.hpp"
 #include "system/sha256.hpp"
 
 namespace parsyn::programs {
@@ -35,26 +38,31 @@ std::filesystem::path default_cache(const std::string &coordinator, const std::s
   } else if (const char *home = std::getenv("HOME"); home != nullptr && *home != '\0') {
     base = std::filesystem::path(home) / ".cache";
   } else {
-    throw Error(ErrorCode::invalid_argument, "there is no home folder to keep a cache in: give --cache");
+    throw WrongUsage("there is no home folder to keep a cache in: give --cache");
   }
   return base / "parsyn" / system::sha256_hex(coordinator + "\n" + token).substr(0, kCacheNameCharacters);
 }
 
+/// Whether another worker has it. One that hangs must not keep its successor, which takes its place at the
+/// coordinator, from starting.
+bool is_taken(const std::filesystem::path &cache) {
+  system::make_folders(cache);
+  try {
+    const system::FolderLock lock(cache, {.holder = "worker", .advice = {}});
+    return false;
+  } catch (const Error &error) {
+    if (error.code() != ErrorCode::conflict) throw;
+    return true;
+  }
+}
+
 std::map<std::string, std::shared_ptr<const Examples>> read_data(const WorkerProgramOptions &options) {
   std::map<std::string, std::shared_ptr<const Examples>> data;
-  for (const std::string &entry : options.data) {
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == entry.size()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "--data " + entry + " must look like NAME=PATH, with the name of a local dataset");
-    }
+  for (const auto &[name, path] : options.data) {
     DatasetFileOptions file;
-    file.path = entry.substr(equals + 1);
+    file.path = path;
     file.label_column = options.data_label_column;
-    const auto [place, added] =
-        data.emplace(entry.substr(0, equals), std::make_shared<const Examples>(read_examples(file)));
-    if (!added)
-      throw Error(ErrorCode::invalid_argument, "--data names the dataset " + place->first + " twice");
+    data.emplace(name, std::make_shared<const Examples>(read_examples(file)));
   }
   return data;
 }
@@ -105,18 +113,30 @@ int work(const WorkerProgramOptions &options) {
   transport.token = token;
   settings.transport = make_http_transport(transport);
   settings.trainer_factory = make_torch_trainer_factory({.device = options.device, .log = log});
-  settings.cache = options.cache.empty() ? default_cache(options.connection.url, token) : options.cache;
+  settings.cache = options.cache;
+  if (options.cache.empty()) {
+    settings.cache = default_cache(options.connection.url, token);
+    if (is_taken(settings.cache)) {
+      say(LogLevel::warning, "worker.cache_taken",
+          "another worker with this token keeps its cache in " + settings.cache.string() +
+              ": this one uses a temporary one, and takes its place");
+      settings.cache.clear();
+    }
+  }
   settings.cache_bytes_max = options.cache_bytes_max;
   settings.local_data = read_data(options);
   settings.log = log;
   settings.finish_task_on_stop = options.finish_task;
   for (const auto &[name, examples] : settings.local_data) {
     say(LogLevel::info, "worker.data",
-        std::to_string(examples->count()) + " examples of its own for the dataset " + name);
+        core::counted(examples->count(), "example") + " of its own for the dataset " + name);
   }
-  say(LogLevel::info, "worker.connecting",
-      "connecting to " + options.connection.url + " as a worker on " + options.device +
-          "; cache: " + settings.cache.string());
+  log({LogLevel::info,
+       "worker.started",
+       "parsyn-worker connects to " + options.connection.url,
+       {{"version", PARSYN_VERSION},
+        {"device", options.device},
+        {"cache", settings.cache.empty() ? "temporary" : settings.cache.string()}}});
 
   Worker worker(std::move(settings));
   ProgressLog progress(log);
@@ -124,8 +144,10 @@ int work(const WorkerProgramOptions &options) {
   if (signals.received() != 0) {
     say(LogLevel::info, "worker.stopping", "stopping on signal " + std::to_string(signals.received()));
     worker.stop();
+    say(LogLevel::info, "worker.stopped", "parsyn-worker has stopped");
     return kWorked;
   }
+  say(LogLevel::info, "worker.stopped", "parsyn-worker has stopped by itself");
   throw Error(ErrorCode::unavailable, "the worker has ended: " + worker.wait());
 }
 

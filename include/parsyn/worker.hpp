@@ -25,8 +25,9 @@ namespace parsyn {
 struct WorkerOptions {
   std::unique_ptr<Transport> transport = {};             ///< Required.
   std::shared_ptr<TrainerFactory> trainer_factory = {};  ///< Required.
-  std::filesystem::path cache = {};  ///< For partitions and weights; one folder per worker. Empty: a fresh
-                                     ///< temporary one. New folders have mode 0700, files 0600.
+  std::filesystem::path cache = {};  ///< For partitions and weights; of this worker alone, and locked until
+                                     ///< it has been stopped. Empty: a fresh temporary one. New folders have
+                                     ///< mode 0700, files 0600.
   /// Of the objects in `cache`: those used longest ago go first. What the current task uses stays, even over
   /// it.
   std::uint64_t cache_bytes_max = limits::kWorkerCacheBytesMax;
@@ -57,8 +58,9 @@ struct MakeWorker;
 
 class Worker {
  public:
-  /// Starts at once. Throws Error: invalid_argument (no transport, no trainer factory); what the system says
-  /// when the cache cannot be made or a thread cannot be started: io, not_found, unavailable.
+  /// Starts at once. Throws Error: invalid_argument (no transport, no trainer factory); conflict (another
+  /// worker, of this process or another one, has the cache); what the system says when the cache
+  /// cannot be made or a thread cannot be started: io, not_found, unavailable.
   explicit Worker(WorkerOptions options);
   ~Worker();
   Worker(const Worker &) = delete;

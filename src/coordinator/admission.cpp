@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/counted.hpp"
 #include "core/job.hpp"
 #include "core/job_check.hpp"
 
@@ -71,8 +72,8 @@ class Checker {
     if (dataset_->train->num_examples < partitions) {
       add("dataset_id", "too_few_examples",
           "dataset " + std::to_string(dataset_->id) + " has " +
-              std::to_string(dataset_->train->num_examples) + " training examples for " +
-              std::to_string(partitions) + " workers: every worker needs at least one",
+              core::counted(dataset_->train->num_examples, "training example") + " for " +
+              core::counted(partitions, "worker") + ": every worker needs at least one",
           {"distributed.enabled", "distributed.min_workers", "worker_selection"});
     }
   }

@@ -4,6 +4,7 @@
 #include "coordinator/admission.hpp"
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
+#include "core/counted.hpp"
 #include "core/random.hpp"
 #include "parsyn/safetensors.hpp"
 #include "tensor/initial_weights.hpp"
@@ -222,8 +223,8 @@ std::string CoordinatorImpl::model_key(const JobEntry &entry, const RoundChoice 
   if (its_own && !entry.kept_rounds.contains(number)) {
     throw Error(ErrorCode::not_found, "the model of round " + std::to_string(number) + " of job " +
                                           std::to_string(id) + " is not kept any more: those of the last " +
-                                          std::to_string(options_.keep_rounds) +
-                                          " rounds and of the best one are (keep_rounds)");
+                                          core::counted(options_.keep_rounds, "round") +
+                                          " and of the best one are (keep_rounds)");
   }
   return key;
 }

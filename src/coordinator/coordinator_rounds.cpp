@@ -4,6 +4,7 @@
 
 #include "coordinator/coordinator_impl.hpp"
 #include "coordinator/stored_data.hpp"
+#include "core/counted.hpp"
 #include "parsyn/aggregator.hpp"
 #include "parsyn/safetensors.hpp"
 #include "system/sha256.hpp"
@@ -127,7 +128,7 @@ void CoordinatorImpl::invite(JobEntry &entry, const core::JobInvitation &invitat
   publish(entry,
           {"worker_invited",
            "worker " + std::to_string(invitation.worker) + " is invited to round " + std::to_string(round) +
-               " with " + std::to_string(invitation.num_examples) + " examples",
+               " with " + core::counted(invitation.num_examples, "example"),
            {{"worker_id", static_cast<std::int64_t>(invitation.worker)},
             {"round", round},
             {"steps", steps},

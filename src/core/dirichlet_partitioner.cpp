@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/gamma_draws.hpp"
 #include "core/partition_request.hpp"
 #include "core/random.hpp"
@@ -78,8 +79,8 @@ class DirichletPartitioner final : public Partitioner {
     check_partition_labels(request, name());
     if (options_.examples_min > request.num_examples / request.num_partitions) {
       throw Error(ErrorCode::invalid_argument,
-                  std::to_string(request.num_partitions) + " partitions of at least " +
-                      std::to_string(options_.examples_min) + " examples need more than the " +
+                  counted(request.num_partitions, "partition") + " of at least " +
+                      counted(options_.examples_min, "example") + " need more than the " +
                       std::to_string(request.num_examples) +
                       " that there are; lower the minimum or the partitions");
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/counted.hpp"
 #include "core/job.hpp"
 
 namespace parsyn::core {
@@ -33,7 +34,7 @@ std::string why_not_eligible(const JobSetup &job, const WorkerProfile &worker) {
            "=PATH)";
   }
   if (own->num_examples > job.examples_per_worker_max) {
-    return "it states " + std::to_string(own->num_examples) + " examples; at most " +
+    return "it states " + counted(own->num_examples, "example") + "; at most " +
            std::to_string(job.examples_per_worker_max) + " are taken";
   }
   return {};

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/partition_request.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/partitioner.hpp"
@@ -54,8 +55,8 @@ class FixedPartitioner final : public Partitioner {
       std::uint64_t missing = 0;
       while (seen[missing]) ++missing;
       throw Error(ErrorCode::invalid_argument, "the fixed partitions hold " + std::to_string(covered) +
-                                                   " of " + std::to_string(num_examples) +
-                                                   " examples; the first without a " + "partition is " +
+                                                   " of " + counted(num_examples, "example") +
+                                                   "; the first without a " + "partition is " +
                                                    std::to_string(missing));
     }
   }

@@ -36,12 +36,12 @@ JobActions Job::start(const std::vector<WorkerProfile> &live, Time now) {
           "round");
     }
   } else {
-    kept_.notices.push_back("the job is not distributed: one worker trains " + std::to_string(num_rounds_) +
-                            " epochs, each a round without a deadline");
+    kept_.notices.push_back("the job is not distributed: one worker trains " + counted(num_rounds_, "epoch") +
+                            ", each a round without a deadline");
   }
   if (!setup_.local_data && setup_.train_examples < kFewExamples) {
-    kept_.notices.push_back("the dataset has only " + std::to_string(setup_.train_examples) +
-                            " training examples; below 1000 a federated average is noisy");
+    kept_.notices.push_back("the dataset has only " + counted(setup_.train_examples, "training example") +
+                            "; below 1000 a federated average is noisy");
   }
   if (setup_.validation_examples == 0)
     kept_.notices.push_back("the dataset has no validation examples: nothing is evaluated");
@@ -158,14 +158,14 @@ std::optional<ReportAnswer> Job::why_refused(const ReportSummary &report) const 
   }
   const bool ours = seats_.contains(report.worker) && report.round == kept_.round;
   if (ours && setup_.local_data && report.num_examples > setup_.examples_per_worker_max) {
-    return refuse("too_many_examples", "the report states " + std::to_string(report.num_examples) +
-                                           " examples; at most " +
-                                           std::to_string(setup_.examples_per_worker_max) + " are taken");
+    return refuse("too_many_examples", "the report states " + counted(report.num_examples, "example") +
+                                           "; at most " + std::to_string(setup_.examples_per_worker_max) +
+                                           " are taken");
   }
   if (ours && partition_of(report.worker) && report.num_examples != 0 &&
       report.num_examples != examples_of(report.worker)) {
-    return refuse("wrong_examples", "the report states " + std::to_string(report.num_examples) +
-                                        " examples; the worker's partition has " +
+    return refuse("wrong_examples", "the report states " + counted(report.num_examples, "example") +
+                                        "; the worker's partition has " +
                                         std::to_string(examples_of(report.worker)) +
                                         ": ask for the task again");
   }

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/job_check.hpp"
 #include "core/job_ranges.hpp"
 #include "core/name_check.hpp"
@@ -179,8 +180,7 @@ class JobExaminer {
     if (job_.distributed->min_workers > selected) {
       add("distributed.min_workers", "contradiction",
           "is " + std::to_string(job_.distributed->min_workers) + ", but worker_selection names " +
-              std::to_string(selected) + (selected == 1 ? " worker" : " workers") +
-              "; lower it, or name more workers, or no round can ever close",
+              counted(selected, "worker") + "; lower it, or name more workers, or no round can ever close",
           {"distributed.enabled", "distributed.min_workers", "worker_selection"});
     }
   }

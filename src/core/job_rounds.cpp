@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "core/evaluation_mean.hpp"
 #include "core/job.hpp"
 #include "parsyn/limits.hpp"
@@ -38,10 +39,10 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
         std::max(1U, setup_.config.is_distributed() ? setup_.config.distributed->fault_tolerance : 1U);
     if (kept_.failed_in_a_row >= tolerance) {
       return end(JobState::failed,
-                 std::to_string(kept_.failed_in_a_row) +
-                     (kept_.failed_in_a_row == 1 ? " failed round" : " failed rounds in a row") +
-                     " (fault_tolerance " + std::to_string(tolerance) + "); round " +
-                     std::to_string(kept_.round) + ": " + outcome.reason,
+                 counted(kept_.failed_in_a_row, "failed round") +
+                     (kept_.failed_in_a_row == 1 ? "" : " in a row") + " (fault_tolerance " +
+                     std::to_string(tolerance) + "); round " + std::to_string(kept_.round) + ": " +
+                     outcome.reason,
                  actions);
     }
     kept_.state = JobState::waiting;
@@ -70,7 +71,9 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
   take_validation_of_previous(actions);
 
   if (kept_.round >= num_rounds_) {
-    return finish_training(JobState::completed, "all " + std::to_string(num_rounds_) + " rounds are done",
+    return finish_training(JobState::completed,
+                           num_rounds_ == 1 ? "its only round is done"
+                                            : "all " + std::to_string(num_rounds_) + " rounds are done",
                            now, actions);
   }
   if (kept_.stopping)
@@ -81,7 +84,7 @@ void Job::round_ended(const RoundOutcome &outcome, Time now, JobActions &actions
     return finish_training(JobState::completed,
                            "stopped early after round " + std::to_string(kept_.round) +
                                ": the validation loss has not improved for " +
-                               std::to_string(early->patience) + " rounds",
+                               counted(early->patience, "round"),
                            now, actions);
   }
   if (!kept_.advised && rounds_without_improvement(0) >= kAdviseAfterRounds) {
@@ -234,13 +237,13 @@ void Job::say_how_data_is_spread(JobActions &actions) {
     say(actions, "notice", kept_.notices.back());
   };
   if (setup_.local_data && total < 1'000) {
-    notice("the workers have only " + std::to_string(total) +
-           " training examples together; below 1000 a federated average is noisy");
+    notice("the workers have only " + counted(total, "training example") +
+           " together; below 1000 a federated average is noisy");
   }
   if (setup_.config.is_distributed() && ready.size() > 1 &&
       static_cast<double>(most) >= 0.9 * static_cast<double>(total)) {
     notice("worker " + std::to_string(most_worker) + " holds " + std::to_string(most) + " of " +
-           std::to_string(total) + " examples: the average is nearly its model alone");
+           counted(total, "example") + ": the average is nearly its model alone");
   }
 }
 

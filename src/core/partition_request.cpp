@@ -5,6 +5,7 @@
 #include <charconv>
 #include <numeric>
 
+#include "core/counted.hpp"
 #include "parsyn/error.hpp"
 #include "parsyn/limits.hpp"
 
@@ -16,9 +17,9 @@ void check_partition_counts(const PartitionRequest &request) {
   }
   if (request.num_examples < request.num_partitions) {
     throw Error(ErrorCode::invalid_argument,
-                std::to_string(request.num_examples) + " examples cannot fill " +
-                    std::to_string(request.num_partitions) +
-                    " partitions: no partition may be empty; use fewer partitions or more examples");
+                counted(request.num_examples, "example") + " cannot fill " +
+                    counted(request.num_partitions, "partition") +
+                    ": no partition may be empty; use fewer partitions or more examples");
   }
   if (request.num_examples > limits::kDatasetExamplesMax) {
     throw Error(ErrorCode::too_large, std::to_string(request.num_examples) +

@@ -172,8 +172,8 @@ void Round::on(const ReportArrived &event, Time now, RoundActions &actions) {
   actions.changed.push_back(report.worker);
   actions.answer = ReportAnswer{ReportAnswer::Verdict::accepted, {}, {}};
   actions.check.push_back(report.worker);
-  actions.reasons.push_back(worker_text(report.worker) + " reported " + std::to_string(report.num_examples) +
-                            " examples");
+  actions.reasons.push_back(worker_text(report.worker) + " reported " +
+                            counted(report.num_examples, "example"));
 }
 
 void Round::on(const UpdateChecked &event, Time, RoundActions &actions) {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "core/counted.hpp"
 #include "core/partition_request.hpp"
 #include "core/random.hpp"
 #include "parsyn/error.hpp"
@@ -24,11 +25,11 @@ class ShardsPartitioner final : public Partitioner {
     check_partition_labels(request, name());
     const std::uint64_t shards = std::uint64_t{request.num_partitions} * shards_per_partition_;
     if (shards > request.num_examples) {
-      throw Error(ErrorCode::invalid_argument, std::to_string(request.num_partitions) + " partitions of " +
-                                                   std::to_string(shards_per_partition_) + " shards are " +
-                                                   std::to_string(shards) + " shards, more than the " +
-                                                   std::to_string(request.num_examples) +
-                                                   " examples; no shard may be empty");
+      throw Error(ErrorCode::invalid_argument,
+                  counted(request.num_partitions, "partition") + " of " +
+                      counted(shards_per_partition_, "shard") + " take " + counted(shards, "shard") +
+                      ", more than there are examples (" + std::to_string(request.num_examples) +
+                      "); no shard may be empty");
     }
     const std::vector<std::uint64_t> sorted = indices_by_label(request);
     std::vector<std::uint64_t> dealt = all_indices(shards);

@@ -5,6 +5,7 @@
 #include "system/sha256.hpp"
 #include "text/encoding.hpp"
 #include "text/utf8.hpp"
+#include "transport/paths.hpp"
 #include "transport/routes.hpp"
 #include "wire/job_document.hpp"
 #include "wire/openapi.hpp"
@@ -193,6 +194,20 @@ class OperatorRoutes {
          }});
   }
 
+  /// After which round the job has had this model; 0: the initial one.
+  static std::uint32_t round_of(const Coordinator &coordinator, Id id, const RoundChoice &choice,
+                                const ObjectInfo &model) {
+    if (const auto *number = std::get_if<std::uint32_t>(&choice)) return *number;
+    const JobStatus job = coordinator.job(id);
+    const auto same = [&](const RoundRecord &record) { return record.model_sha256 == model.sha256; };
+    // Rounds that change nothing have one model.
+    if (std::holds_alternative<BestRound>(choice) && job.best_round &&
+        same(job.rounds.at(*job.best_round - 1)))
+      return *job.best_round;
+    const auto found = std::find_if(job.rounds.rbegin(), job.rounds.rend(), same);
+    return found == job.rounds.rend() ? 0 : found->round;
+  }
+
   static HttpResponse model_file(Coordinator &coordinator, const HttpRequest &request) {
     expect_query(request, {"round"});
     RoundChoice round;
@@ -208,6 +223,7 @@ class OperatorRoutes {
     response.headers["Content-Disposition"] =
         "attachment; filename=\"job-" + std::to_string(id) + ".safetensors\"";
     response.headers["X-Content-SHA256"] = object.sha256;
+    response.headers[kModelRound] = std::to_string(round_of(coordinator, id, round, object));
     response.source = coordinator.store().open(object.key);
     response.etag = object.etag;
     return response;

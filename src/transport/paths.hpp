@@ -16,6 +16,9 @@ inline constexpr char kUploadOffset[] = "Upload-Offset";
 /// The header of an event stream that says what its job's newest event was when it began.
 inline constexpr char kLastEvent[] = "Last-Event-ID";
 
+/// The header of a job's model that says after which round the job had it; 0: the initial one.
+inline constexpr char kModelRound[] = "X-Parsyn-Round";
+
 /// The fault code of a signed URL that must be asked for again: its time is over, or it was signed before the
 /// coordinator was started again.
 inline constexpr char kUrlExpired[] = "url_expired";

@@ -6,8 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "core/counted.hpp"
 #include "parsyn/error.hpp"
 #include "system/files.hpp"
+#include "system/folder_lock.hpp"
 #include "system/owning_process.hpp"
 #include "system/runtime.hpp"
 #include "system/write_log.hpp"
@@ -58,7 +60,9 @@ class TemporaryFolder {
 
 class Worker::Impl {
  public:
-  Impl(WorkerOptions options, system::Runtime &runtime);
+  /// `cache_lock`: of the cache that the options name; on a simulated machine there is none.
+  Impl(WorkerOptions options, system::Runtime &runtime,
+       std::unique_ptr<const system::FolderLock> cache_lock = nullptr);
   ~Impl() { stop(); }
 
   const system::OwningProcess process;
@@ -100,6 +104,7 @@ class Worker::Impl {
 
   WorkerOptions options_;
   system::Runtime &runtime_;
+  std::unique_ptr<const system::FolderLock> cache_lock_;  // held until nothing uses the cache any more
   std::optional<TemporaryFolder> temporary_;
   const std::string instance_;
   worker::ProgressBoard board_;
@@ -147,9 +152,11 @@ class Worker::Impl::HeartbeatTurn {
   Impl &worker_;
 };
 
-Worker::Impl::Impl(WorkerOptions options, system::Runtime &runtime)
+Worker::Impl::Impl(WorkerOptions options, system::Runtime &runtime,
+                   std::unique_ptr<const system::FolderLock> cache_lock)
     : options_(std::move(options)),
       runtime_(runtime),
+      cache_lock_(std::move(cache_lock)),
       instance_(runtime.random_hex(16)),
       board_(runtime),
       backoff_(options_.backoff_first, options_.backoff_max, runtime),
@@ -290,7 +297,7 @@ void Worker::Impl::handle(const Task &task) {
   const std::string what = "job " + std::to_string(task.job_id) + " round " + std::to_string(task.round) +
                            " of " + std::to_string(task.num_rounds);
   log(LogLevel::info, "worker.task",
-      what + (task.kind == Task::Kind::train ? ": training " + std::to_string(task.steps) + " steps"
+      what + (task.kind == Task::Kind::train ? ": training " + core::counted(task.steps, "step")
                                              : ": evaluating the final model"));
   try {
     Report report = runner_->run(task, worker_id);
@@ -529,6 +536,7 @@ void Worker::Impl::stop() {
   std::call_once(joined_, [this] {
     main_thread_.reset();
     heartbeat_thread_.reset();
+    cache_lock_.reset();
   });
 }
 
@@ -569,8 +577,17 @@ std::unique_ptr<Worker> worker::make_worker(WorkerOptions options, system::Runti
   return MakeWorker::on(std::move(options), runtime);
 }
 
-Worker::Worker(WorkerOptions options)
-    : Worker(std::make_unique<Impl>(std::move(options), system::system_runtime())) {}
+Worker::Worker(WorkerOptions options) {
+  // Before anything in the cache is touched: what is in it may be another worker's, and in use.
+  std::unique_ptr<const system::FolderLock> cache_lock;
+  if (!options.cache.empty()) {
+    system::make_folders(options.cache);
+    cache_lock = std::make_unique<const system::FolderLock>(
+        options.cache,
+        system::FolderLockOptions{.holder = "worker", .advice = "give this one another folder (--cache)"});
+  }
+  impl_ = std::make_unique<Impl>(std::move(options), system::system_runtime(), std::move(cache_lock));
+}
 Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Worker::~Worker() {
   // In a child of a fork() there is nothing to join, and locks may be held for ever.

@@ -195,6 +195,9 @@ TEST_CASE("a job is created, run, watched and downloaded over REST") {
   const auto model = api.send("GET", path + "/model");
   CHECK(model.sha256 == status.at("rounds").at(1).at("model_sha256").get<std::string>());
   CHECK(model.headers.at("X-Content-SHA256") == model.sha256);
+  CHECK(model.headers.at("X-Parsyn-Round") == "2");
+  CHECK(api.send("GET", path + "/model?round=1").headers.at("X-Parsyn-Round") == "1");
+  CHECK(api.send("GET", path + "/model?round=0").headers.at("X-Parsyn-Round") == "0");
   CHECK(api.send("GET", path + "/model?round=1").sha256 ==
         status.at("rounds").at(0).at("model_sha256").get<std::string>());
   CHECK(api.send("GET", path + "/model?round=7").status == 404);

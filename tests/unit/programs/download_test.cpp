@@ -34,13 +34,14 @@ struct Served {
 
   std::filesystem::path place(const std::string &name) const { return folder.path() / name; }
 
-  Downloaded download(const std::filesystem::path &output, const std::string &round = {}) const {
+  Downloaded download(const std::filesystem::path &output, const std::string &round = {},
+                      bool force = true) const {
     ClientOptions options;
     options.connection.url = server.url();
     options.token_file = folder.file("token", kOperatorToken);
     std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_all);
     RestClient client(options);
-    return download_model(client, {job, round, output});
+    return download_model(client, {job, round, output, force});
   }
 
   std::vector<std::string> names_in_downloads() const {
@@ -63,14 +64,20 @@ std::string sha256_of(const std::filesystem::path &file) {
 
 }  // namespace
 
-TEST_CASE("a download takes the place of a file, and of nothing else") {
+TEST_CASE("a download takes the place of a file only when it is told to") {
   const Served served;
   const auto file = served.place("downloads/model");
   served.folder.file("downloads/model", "an older one");
   const std::string before = sha256_of(file);
+  const Error error = error_of([&] { served.download(file, {}, false); });
+  CHECK(error.code() == ErrorCode::conflict);
+  CHECK(mentions(error, "--force"));
+  CHECK(served.names_in_downloads() == std::vector<std::string>{"model"});
+  CHECK(sha256_of(file) == before);
   const Downloaded model = served.download(file);
   CHECK(model.sha256 == sha256_of(file));
   CHECK(sha256_of(file) != before);
+  CHECK(served.download(served.place("downloads/new"), {}, false).sha256 == model.sha256);
 }
 
 TEST_CASE("a folder, a pipe and a link to one of them are refused before the first byte") {

@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "job/event_follower.hpp"
 #include "job/watch.hpp"
 #include "parsyn/coordinator.hpp"
 #include "support/catch.hpp"
@@ -159,4 +162,47 @@ TEST_CASE("a job without events has none to print") {
   const Outcome outcome = print(coordinator.url(), 1);
   CHECK(outcome.code == 0);
   CHECK(outcome.printed.empty());
+}
+
+TEST_CASE("a coordinator that is away is told of once, and so is that it is back") {
+  const std::string head =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+  RawListener listener;
+  std::thread coordinator([&] {
+    {
+      RawConnection connection = listener.accept();
+      connection.receive_until("\r\n\r\n");
+      connection.send(head + chunk(entry(1)));  // and breaks off
+    }
+    for (int i = 0; i < 2; ++i) listener.accept().receive_until("\r\n\r\n");
+    RawConnection connection = listener.accept();
+    connection.receive_until("\r\n\r\n");
+    connection.send(head + chunk(entry(2)) + "0\r\n\r\n");
+    connection.receive_until("\r\n\r\n");
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{\"state\":\"completed\"}");
+  });
+  const TemporaryFolder folder;
+  ClientOptions options;
+  options.connection.url = listener.url();
+  options.token_file = folder.file("token", kOperatorToken);
+  std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_all);
+  RestClient client(options);
+  std::vector<std::string> told;
+  std::vector<std::string> events;
+  bool was_away = false;
+  FollowOptions follow;
+  follow.job = 1;
+  follow.on_event = [&](const StreamEvent &event) { events.push_back(event.id); };
+  follow.on_tick = [&](bool is_away) {
+    was_away = was_away || is_away;
+    return true;
+  };
+  follow.on_trouble = [&](const std::string &text) { told.push_back(text); };
+  follow_events(client, follow);
+  coordinator.join();
+  CHECK(events == std::vector<std::string>{"1", "2"});
+  CHECK(was_away);
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].starts_with("the coordinator is away ("));
+  CHECK(told[1] == "the coordinator is back");
 }

@@ -1,4 +1,6 @@
 // The pure parts of parsyn-job: its event stream, its lines and bars, the documents that it sends.
+#include <unistd.h>
+
 #include <string>
 #include <vector>
 
@@ -8,6 +10,7 @@
 #include "support/errors.hpp"
 
 using namespace parsyn::programs;
+using namespace parsyn::test;
 
 namespace {
 
@@ -97,6 +100,36 @@ TEST_CASE("progress events bring the view of a job up to date") {
   CHECK(view.workers().at(7).step == 5);
   CHECK(view.workers().at(7).loss == 1.5);
   CHECK(progress_line(view) == "round 2/2  a 5/10  b standby");
+}
+
+TEST_CASE("in a job that has ended no worker does anything") {
+  JobView view;
+  const auto document = [](const std::string &state) {
+    return Json::parse(R"({"num_rounds": 2, "round": 2, "state": ")" + state +
+                       R"(", "workers": [{"worker_id": 7, "name": "a", "state": "training", "phase": ""}]})");
+  };
+  view.take_document(document("running"));
+  CHECK(progress_line(view) == "round 2/2  a starting");
+  for (const char *over : {"completed", "failed", "stopped", "cancelled"}) {
+    view.take_document(document(over));
+    CHECK(view.workers().empty());
+  }
+}
+
+TEST_CASE("a job's document may come through a pipe, and is not read without end") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const std::string pipe = "/dev/fd/" + std::to_string(ends[0]);
+  REQUIRE(::write(ends[1], "{\"name\":", 8) == 8);
+  REQUIRE(::write(ends[1], "\"x\"}", 4) == 4);
+  ::close(ends[1]);
+  CHECK(read_document(pipe) == R"({"name":"x"})");
+  // What is left of it is nothing.
+  CHECK(mentions(error_of([&] { read_document(pipe); }), "no job in it"));
+  ::close(ends[0]);
+  CHECK(error_of([] { read_document("/dev/zero"); }).code() == parsyn::ErrorCode::too_large);
+  CHECK(error_of([] { read_document("/no/such/file"); }).code() == parsyn::ErrorCode::not_found);
+  CHECK_THROWS_AS(read_document("/"), parsyn::Error);
 }
 
 TEST_CASE("a field is found by its dotted path") {

@@ -1,6 +1,10 @@
 // Where a program's settings come from, and in which order.
 #include "common/settings.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +31,27 @@ class Variable {
 
  private:
   const char *name_;
+};
+
+/// What is written to the standard error while it lives.
+class StderrTo {
+ public:
+  explicit StderrTo(std::filesystem::path file) : file_(std::move(file)), former_(::dup(STDERR_FILENO)) {
+    const int descriptor = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    ::dup2(descriptor, STDERR_FILENO);
+    ::close(descriptor);
+  }
+  ~StderrTo() {
+    ::dup2(former_, STDERR_FILENO);
+    ::close(former_);
+  }
+  StderrTo(const StderrTo &) = delete;
+  StderrTo &operator=(const StderrTo &) = delete;
+  std::string text() const { return parsyn::system::read_text_file(file_, 1 << 20); }
+
+ private:
+  std::filesystem::path file_;
+  int former_;
 };
 
 struct Values {
@@ -150,6 +175,62 @@ TEST_CASE("values keep their spaces, and lists their entries") {
   const Values values = read({"--config", file});
   CHECK(values.data == std::vector<std::string>{"a=b", " c "});
   CHECK(values.folder == "/x y");
+}
+
+TEST_CASE("a comment follows white space, unless a quoted value has it in it") {
+  const TemporaryFolder folder;
+  const auto place = [&](const std::string &value) {
+    const Values values = read({"--config", folder.file("settings", "place = " + value + "\n").string()});
+    return values.exit_code ? "exit code " + std::to_string(*values.exit_code) : values.place;
+  };
+  CHECK(place("/a b # a comment") == "/a b");
+  CHECK(place("/a\t#comment # more") == "/a");
+  CHECK(place("/a#b") == "/a#b");
+  CHECK(place("/a#b #c") == "/a#b");
+  CHECK(place("# nothing") == "");
+  CHECK(place("\" /a # b \"  # a comment") == " /a # b ");
+  CHECK(place("\"\"") == "");
+  CHECK(place("it \"is\" so") == "it \"is\" so");
+  CHECK(place("\"/a # b") == "exit code 2");
+  CHECK(place("\"/a\" b") == "exit code 2");
+}
+
+TEST_CASE("all faults of the settings are told, each once") {
+  const TemporaryFolder folder;
+  const auto file = folder.file("settings", "seconds = soon\nplaec = x\n").string();
+  const Variable variable("PARSYN_TEST_OPEN", "perhaps");
+  const auto told = [&](const std::vector<std::string> &arguments) {
+    const StderrTo errors(folder.file("stderr", ""));
+    CHECK(read(arguments, true).exit_code == 2);
+    return errors.text();
+  };
+  const std::string all = told({"--count", "0x1", "--config", file, "--odd", "--", "01"});
+  for (const char *fault : {"--count: '0x1'", "ID: '01'", "expected: --odd\n",
+                            "PARSYN_TEST_OPEN: --open must be", "settings: --seconds: 'soon'",
+                            "line 2: there is no setting named plaec", "--place is missing", "--help"}) {
+    CAPTURE(all, fault);
+    CHECK(all.find(fault) != std::string::npos);
+  }
+  CHECK(std::count(all.begin(), all.end(), '\n') == 8);
+  CHECK(told({"--place="}).find("is missing") == std::string::npos);
+}
+
+TEST_CASE("a switch has four words for on and four for off, wherever it comes from") {
+  const TemporaryFolder folder;
+  for (const std::string on : {"true", "yes", "on", "1"}) {
+    CAPTURE(on);
+    CHECK(read({"--open=" + on}).open);
+    CHECK(read({"--config", folder.file("on", "open = " + on + " # so\n").string()}).open);
+    const Variable variable("PARSYN_TEST_OPEN", on.c_str());
+    CHECK(read({}).open);
+  }
+  for (const std::string off : {"false", "no", "off", "0"}) {
+    CAPTURE(off);
+    CHECK_FALSE(read({"--open=" + off}).open);
+    const Variable variable("PARSYN_TEST_OPEN", "on");
+    CHECK_FALSE(read({"--open=" + off}).open);
+    CHECK(read({"--config", folder.file("off", "open = " + off + "\n").string()}).open);
+  }
 }
 
 TEST_CASE("log settings are read by name") {

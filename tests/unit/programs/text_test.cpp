@@ -95,8 +95,28 @@ TEST_CASE("a token file is the owner's alone, and never overwritten") {
 TEST_CASE("a log line has time, level and text, in words or as JSON") {
   const parsyn::LogRecord record{parsyn::LogLevel::warning, "a.b", "it \"broke\"\x1b", {{"job", "1"}}};
   CHECK(log_line(record, LogFormat::text, 1'767'225'600'007) ==
-        "2026-01-01T00:00:00.007Z warning it \"broke\"");
+        "2026-01-01T00:00:00.007Z warning it \"broke\" job=1");
   CHECK(
       log_line(record, LogFormat::json, 1'767'225'600'007) ==
       R"({"time":"2026-01-01T00:00:00.007Z","level":"warning","id":"a.b","text":"it \"broke\"\u001b","job":"1"})");
+}
+
+TEST_CASE("a field of a log line ends where it ends") {
+  const parsyn::LogRecord record{parsyn::LogLevel::info,
+                                 "a.b",
+                                 "x",
+                                 {{"place", "/a b\x1b"}, {"empty", ""}, {"odd", "\"=\""}, {"id", "7"}}};
+  CHECK(log_line(record, LogFormat::text, 0) ==
+        R"(1970-01-01T00:00:00.000Z info    x place="/a b" empty="" odd="\"=\"" id=7)");
+}
+
+TEST_CASE("a coordinator listens on a numeric address, or on localhost") {
+  CHECK(parse_listen_address("localhost:0").host == "127.0.0.1");
+  CHECK(parse_listen_address("127.0.0.1:8080").port == 8080);
+  CHECK(parse_listen_address("[::1]:8080").host == "::1");
+  for (const char *wrong :
+       {"localhost", "example.org:80", ":80", "[::1]", "::1:80", "1.2.3:x", "127.0.0.1:65536"}) {
+    CAPTURE(wrong);
+    CHECK(error_of([&] { parse_listen_address(wrong); }).code() == ErrorCode::invalid_argument);
+  }
 }

@@ -305,6 +305,25 @@ TEST_CASE("a worker whose cache cannot be made says so at once, in words of its 
   CHECK(mentions(error, (cache.path() / "objects").string()));
 }
 
+TEST_CASE("a worker's cache is its own until it has stopped, and a second one touches nothing in it") {
+  SmallJob small;
+  TemporaryFolder cache;
+  const auto options = [&] {
+    WorkerOptions made = options_for(small, std::make_shared<CountingFactory>(), new_token(small));
+    made.cache = cache.path();
+    return made;
+  };
+  Worker first(options());
+  std::filesystem::create_directories(cache.path() / "updates");
+  const auto update = cache.file("updates/7.safetensors", "an upload of the first one");
+  const Error error = error_of([&] { const Worker second(options()); });
+  CHECK(error.code() == ErrorCode::conflict);
+  CHECK(mentions(error, cache.path().string()));
+  CHECK(std::filesystem::exists(update));
+  first.stop();
+  CHECK_NOTHROW(Worker(options()));
+}
+
 TEST_CASE("a worker that gets no threads is no worker, and leaves none behind") {
   SmallJob small;
   FewThreads runtime(GENERATE(0, 1));
