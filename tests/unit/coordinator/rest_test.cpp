@@ -14,6 +14,7 @@
 #include "parsyn/worker.hpp"
 #include "support/catch.hpp"
 #include "support/counting_trainer.hpp"
+#include "support/errors.hpp"
 #include "support/loopback_serving.hpp"
 #include "support/small_job.hpp"
 #include "support/temporary_folder.hpp"
