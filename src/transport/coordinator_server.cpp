@@ -19,9 +19,9 @@ constexpr unsigned kWorkerProtocolThreads = 4;
 
 http::HttpServerOptions server_options(const ServeOptions &options) {
   if (options.operator_token.size() < limits::kOperatorTokenBytesMin) {
-    throw Error(ErrorCode::invalid_argument,
-                "a coordinator's server needs an operator token of at least " +
-                    std::to_string(limits::kOperatorTokenBytesMin) + " bytes, as a shorter one can be guessed");
+    throw Error(ErrorCode::invalid_argument, "a coordinator's server needs an operator token of at least " +
+                                                 std::to_string(limits::kOperatorTokenBytesMin) +
+                                                 " bytes, as a shorter one can be guessed");
   }
   const bool tls = !options.certificate_file.empty();
   if (!tls && !options.allow_plain_http && !transport::is_loopback_host(options.address)) {
