@@ -85,9 +85,16 @@ CoordinatorImpl::~CoordinatorImpl() {
 
 void CoordinatorImpl::stop() {
   if (!stopping_.exchange(true)) {
-    // The last command: parked workers are told to ask again elsewhere or later.
+    // The last command: parked workers are told to ask again elsewhere or later. Clocks are kept, as nobody
+    // does it while work that runs is waited for.
     try {
-      loop_->post({[this](Batch &batch) { sessions_.release_all_polls(batch.effects); }, {}});
+      loop_->post({[this](Batch &batch) {
+                     sessions_.release_all_polls(batch.effects);
+                     for (const auto &[id, entry] : open_jobs_) {
+                       if (entry->clock_kept) keep_clock(*entry, batch);
+                     }
+                   },
+                   {}});
     } catch (const Error &) {
     }
   }
