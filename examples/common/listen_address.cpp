@@ -1,6 +1,7 @@
 #include "common/listen_address.hpp"
 
-#include <netdb.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "parsyn/error.hpp"
@@ -10,13 +11,9 @@ namespace parsyn::programs {
 namespace {
 
 bool is_numeric_address(const std::string &host) {
-  addrinfo wanted{};
-  wanted.ai_flags = AI_NUMERICHOST;
-  wanted.ai_socktype = SOCK_STREAM;
-  addrinfo *found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &wanted, &found) != 0) return false;
-  ::freeaddrinfo(found);
-  return true;
+  in6_addr address{};
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &address) == 1;
 }
 
 }  // namespace

@@ -92,8 +92,9 @@ Error is_there(const std::filesystem::path &file) {
 void put_in_place(const std::filesystem::path &part, const std::filesystem::path &file, bool force) {
   if (!force) {
     // Looked for again, as it may have come meanwhile.
-    if (!system::publish_file(part, file)) throw is_there(file);
-    return;
+    if (system::posix_file_system().rename_new(part, file)) return;
+    if (std::filesystem::exists(part)) throw is_there(file);
+    throw Error(ErrorCode::io, part.string() + " is gone: somebody has removed it while it was written");
   }
   std::error_code failed;
   std::filesystem::rename(part, file, failed);

@@ -19,8 +19,6 @@
 #include "parsyn/http.hpp"
 #include "parsyn/torch.hpp"
 #include "parsyn/worker.hpp"
-#include "system/files.hpp"
-#include "system/folder_lock.hpp"
 #include "system/sha256.hpp"
 
 namespace parsyn::programs {
@@ -41,19 +39,6 @@ std::filesystem::path default_cache(const std::string &coordinator, const std::s
     throw WrongUsage("there is no home folder to keep a cache in: give --cache");
   }
   return base / "parsyn" / system::sha256_hex(coordinator + "\n" + token).substr(0, kCacheNameCharacters);
-}
-
-/// Whether another worker has it. One that hangs must not keep its successor, which takes its place at the
-/// coordinator, from starting.
-bool is_taken(const std::filesystem::path &cache) {
-  system::make_folders(cache);
-  try {
-    const system::FolderLock lock(cache, {.holder = "worker", .advice = {}});
-    return false;
-  } catch (const Error &error) {
-    if (error.code() != ErrorCode::conflict) throw;
-    return true;
-  }
 }
 
 std::map<std::string, std::shared_ptr<const Examples>> read_data(const WorkerProgramOptions &options) {
@@ -108,37 +93,41 @@ int work(const WorkerProgramOptions &options) {
     say(LogLevel::warning, "worker.token_open", text);
   });
 
-  WorkerOptions settings;
-  HttpTransportOptions transport = options.connection;
-  transport.token = token;
-  settings.transport = make_http_transport(transport);
-  settings.trainer_factory = make_torch_trainer_factory({.device = options.device, .log = log});
-  settings.cache = options.cache;
-  if (options.cache.empty()) {
-    settings.cache = default_cache(options.connection.url, token);
-    if (is_taken(settings.cache)) {
-      say(LogLevel::warning, "worker.cache_taken",
-          "another worker with this token keeps its cache in " + settings.cache.string() +
-              ": this one uses a temporary one, and takes its place");
-      settings.cache.clear();
-    }
-  }
-  settings.cache_bytes_max = options.cache_bytes_max;
-  settings.local_data = read_data(options);
-  settings.log = log;
-  settings.finish_task_on_stop = options.finish_task;
-  for (const auto &[name, examples] : settings.local_data) {
+  const auto data = read_data(options);
+  for (const auto &[name, examples] : data) {
     say(LogLevel::info, "worker.data",
         core::counted(examples->count(), "example") + " of its own for the dataset " + name);
   }
-  log({LogLevel::info,
-       "worker.started",
-       "parsyn-worker connects to " + options.connection.url,
-       {{"version", PARSYN_VERSION},
-        {"device", options.device},
-        {"cache", settings.cache.empty() ? "temporary" : settings.cache.string()}}});
-
-  Worker worker(std::move(settings));
+  const auto start = [&](const std::filesystem::path &cache) {
+    log({LogLevel::info,
+         "worker.started",
+         "parsyn-worker connects to " + options.connection.url,
+         {{"version", PARSYN_VERSION},
+          {"device", options.device},
+          {"cache", cache.empty() ? "temporary" : cache.string()}}});
+    WorkerOptions settings;
+    HttpTransportOptions transport = options.connection;
+    transport.token = token;
+    settings.transport = make_http_transport(transport);
+    settings.trainer_factory = make_torch_trainer_factory({.device = options.device, .log = log});
+    settings.cache = cache;
+    settings.cache_bytes_max = options.cache_bytes_max;
+    settings.local_data = data;
+    settings.log = log;
+    settings.finish_task_on_stop = options.finish_task;
+    return std::make_unique<Worker>(std::move(settings));
+  };
+  std::unique_ptr<Worker> running;
+  try {
+    running = start(options.cache.empty() ? default_cache(options.connection.url, token) : options.cache);
+  } catch (const Error &error) {
+    if (error.code() != ErrorCode::conflict || !options.cache.empty()) throw;
+    // One that hangs must not keep its successor, which takes its place at the coordinator, from starting.
+    say(LogLevel::warning, "worker.cache_taken",
+        error.message() + "; this one takes its place, with a temporary cache");
+    running = start({});
+  }
+  Worker &worker = *running;
   ProgressLog progress(log);
   while (signals.received() == 0 && !worker.wait_for(kLookInterval)) progress.look(worker.activity());
   if (signals.received() != 0) {

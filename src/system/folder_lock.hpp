@@ -14,7 +14,8 @@ struct FolderLockOptions {
 };
 
 /// Holds the lock of a folder while it lives, by a file "lock" in it with the process's id, where the disk
-/// has room for that. The system lets go of it when the process ends, however it ends. Two of one process
+/// has room for that. The system lets go of it when the process ends, however it ends, and with it
+/// every child of a fork() that has not become another program. Two of one process
 /// exclude each other, too.
 class FolderLock {
  public:

@@ -103,12 +103,10 @@ void read_evaluation(ObjectReader &parent, std::string_view name, std::optional<
   Evaluation &evaluation = out.emplace();
   reader->read("loss", evaluation.loss, Presence::required);
   reader->read("accuracy", evaluation.accuracy);
-  if (evaluation.accuracy && !core::is_accuracy(*evaluation.accuracy)) {
-    reader->fault("accuracy", "range",
-                  "is " + number_value(*evaluation.accuracy).dump() + "; it must be a number from 0 to 1");
-  }
   reader->read_whole("num_examples", evaluation.num_examples, {}, Presence::required);
   reader->finish();
+  // A training is worth more than a wrong figure beside it.
+  evaluation = core::without_impossible_accuracy(evaluation);
 }
 
 OrderedJson capabilities_value(const TrainerCapabilities &capabilities) {

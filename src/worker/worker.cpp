@@ -83,8 +83,12 @@ class Worker::Impl {
   void work_in_session();
   bool open_session();
   void handle(const Task &task);
-  void pause_after_failure();
-  void deliver(Report report);
+  /// Before a task of a job of which the last one has failed here.
+  void pause_before(const Task &task);
+  /// Whether what was delivered, or is not to be delivered any more, is a failure.
+  bool deliver(Report report);
+  /// What it was asked has been answered.
+  void on_answer();
   void beat();
   /// Nothing when it has arrived; else why not, and what it was to tell is told by a later one.
   std::optional<Error> send_heartbeat();
@@ -110,6 +114,8 @@ class Worker::Impl {
   worker::ProgressBoard board_;
   worker::Backoff backoff_;                     // the main thread's
   worker::Backoff after_failures_;              // the main thread's
+  Id failed_job_ = 0;                           // the main thread's; of the last task that failed, 0: none
+  Time not_before_{0};                          // the main thread's; the next task of that job
   std::unique_ptr<worker::TaskRunner> runner_;  // the main thread's
 
   mutable std::mutex mutex_;
@@ -270,7 +276,7 @@ void Worker::Impl::work_in_session() {
     std::optional<Task> task;
     try {
       task = options_.transport->next_task({.lease = lease, .wait = limits::kLongPoll});
-      backoff_.reset();
+      on_answer();
     } catch (const Error &error) {
       if (error.code() == ErrorCode::conflict) {
         on_lease_error(error, lease);
@@ -300,11 +306,17 @@ void Worker::Impl::handle(const Task &task) {
       what + (task.kind == Task::Kind::train ? ": training " + core::counted(task.steps, "step")
                                              : ": evaluating the final model"));
   try {
+    pause_before(task);
     Report report = runner_->run(task, worker_id);
-    const bool has_failed = !report.failure.empty();
-    if (has_failed) log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
-    deliver(std::move(report));
-    has_failed ? pause_after_failure() : after_failures_.reset();
+    if (!report.failure.empty())
+      log(LogLevel::error, "worker.task_failed", what + " failed: " + report.failure);
+    if (deliver(std::move(report))) {
+      failed_job_ = task.job_id;
+      not_before_ = runtime_.now() + after_failures_.next();
+    } else if (failed_job_ == task.job_id) {
+      failed_job_ = 0;
+      after_failures_.reset();
+    }
   } catch (const Error &error) {
     if (error.code() != ErrorCode::cancelled) {
       log(LogLevel::warning, "worker.task_dropped", what + " is dropped: " + error.message());
@@ -320,36 +332,40 @@ void Worker::Impl::handle(const Task &task) {
   changed_->notify_all();
 }
 
-void Worker::Impl::pause_after_failure() {
-  const auto pause = after_failures_.next();
-  log(LogLevel::info, "worker.pauses", "the next task waits for " + std::to_string(pause.count()) + " ms");
+void Worker::Impl::pause_before(const Task &task) {
+  const Time now = runtime_.now();
+  if (task.job_id != failed_job_ || now >= not_before_) return;
+  log(LogLevel::info, "worker.pauses",
+      "the last task of this job has failed here: this one begins in " +
+          std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(not_before_ - now).count()) +
+          " ms");
   std::unique_lock lock(mutex_);
-  busy_ = false;
-  board_.end();
-  changed_->notify_all();
-  runtime_.wait_until(*changed_, lock, runtime_.now() + pause,
-                      [this] { return stopping_ || finishing_ || lease_lost_; });
+  runtime_.wait_until(*changed_, lock, not_before_,
+                      [this] { return stopping_ || finishing_ || lease_lost_ || board_.cancelled(); });
 }
 
-void Worker::Impl::deliver(Report report) {
+bool Worker::Impl::deliver(Report report) {
   for (;;) {
     // What is not told before the report is not told at all; but the report does not wait for it.
     while (board_.has_losses() && !board_.cancelled() && !send_heartbeat()) {
     }
     {
       const std::lock_guard lock(mutex_);
-      if (lease_lost_ || !grant_) return;
+      if (lease_lost_ || !grant_) return !report.failure.empty();
       report.lease = grant_->lease;
     }
     try {
       const ReportReceipt receipt = options_.transport->report(report);
-      backoff_.reset();
+      on_answer();
       if (!receipt.accepted)
         log(LogLevel::warning, "worker.report_refused",
             "the report was refused (" + receipt.code + "): " + receipt.reason);
-      return;
+      return !report.failure.empty();
     } catch (const Error &error) {
-      if (error.code() == ErrorCode::conflict) return on_lease_error(error, report.lease);
+      if (error.code() == ErrorCode::conflict) {
+        on_lease_error(error, report.lease);
+        return !report.failure.empty();
+      }
       if (!is_coordinator_away(error)) {
         const bool about_report =
             error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::too_large;
@@ -359,7 +375,7 @@ void Worker::Impl::deliver(Report report) {
         log(LogLevel::error, "worker.task_failed", report.failure);
         continue;
       }
-      if (!wait_for_coordinator(error, "the report waits: ")) return;
+      if (!wait_for_coordinator(error, "the report waits: ")) return !report.failure.empty();
     }
   }
 }
@@ -370,7 +386,7 @@ void Worker::Impl::transfer(const Call &call, const char *what) {
   for (;;) {
     try {
       call();
-      backoff_.reset();
+      on_answer();
       return;
     } catch (const Error &error) {
       if (error.code() == ErrorCode::forbidden || error.code() == ErrorCode::conflict) {
@@ -492,17 +508,25 @@ void Worker::Impl::on_lease_error(const Error &error, std::uint64_t lease) {
   log(LogLevel::warning, "worker.lease_lost", error.message());
 }
 
+void Worker::Impl::on_answer() {
+  backoff_.reset();
+  const std::lock_guard lock(mutex_);
+  has_returned_ = false;
+}
+
 bool Worker::Impl::wait_to_try_again(std::string_view id, const std::string &trouble, const Error &error,
                                      const std::function<bool()> &over) {
   const auto wait = backoff_.next(error.retry_after());
   log(LogLevel::warning, id,
       trouble + " (" + error.message() + "); trying again in " + std::to_string(wait.count()) + " ms");
   std::unique_lock lock(mutex_);
+  const auto no_more = [&] { return stopping_ || (over && over()); };
+  const Time now = runtime_.now();
   // A return between the failure and this moment counts: the next try may be one for nothing.
-  runtime_.wait_until(*changed_, lock, runtime_.now() + wait,
-                      [&] { return stopping_ || has_returned_ || (over && over()); });
+  if (!runtime_.wait_until(*changed_, lock, now + error.retry_after(), no_more))
+    runtime_.wait_until(*changed_, lock, now + wait, [&] { return has_returned_ || no_more(); });
   has_returned_ = false;
-  return !stopping_ && !(over && over());
+  return !no_more();
 }
 
 bool Worker::Impl::wait_for_coordinator(const Error &error, const std::string &what) {

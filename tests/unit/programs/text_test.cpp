@@ -114,8 +114,8 @@ TEST_CASE("a coordinator listens on a numeric address, or on localhost") {
   CHECK(parse_listen_address("localhost:0").host == "127.0.0.1");
   CHECK(parse_listen_address("127.0.0.1:8080").port == 8080);
   CHECK(parse_listen_address("[::1]:8080").host == "::1");
-  for (const char *wrong :
-       {"localhost", "example.org:80", ":80", "[::1]", "::1:80", "1.2.3:x", "127.0.0.1:65536"}) {
+  for (const char *wrong : {"localhost", "1:80", "127.1:80", "example.org:80", ":80", "[::1]", "::1:80",
+                            "1.2.3:x", "127.0.0.1:65536"}) {
     CAPTURE(wrong);
     CHECK(error_of([&] { parse_listen_address(wrong); }).code() == ErrorCode::invalid_argument);
   }

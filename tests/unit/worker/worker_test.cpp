@@ -140,17 +140,29 @@ TEST_CASE("a trainer that throws fails the task with its sentence, and the worke
 
 TEST_CASE("a worker that fails again and again leaves a pause before its next task") {
   using Clock = std::chrono::steady_clock;
+  // Fails in its training, or because its report is not taken.
+  const bool trains = GENERATE(false, true);
+  class RefusingTransport final : public PassingTransport {
+   public:
+    using PassingTransport::PassingTransport;
+    ReportReceipt report(const Report &report) override {
+      if (report.failure.empty()) throw Error(ErrorCode::invalid_argument, "this report is not understood");
+      return PassingTransport::report(report);
+    }
+  };
   SmallJob small;
   const auto factory = std::make_shared<CountingFactory>();
   std::vector<Clock::time_point> tries;
-  factory->before_step = [&](const RoundTask &, std::uint64_t, TrainMonitor &) {
-    tries.push_back(Clock::now());
-    throw std::runtime_error("the device fell off the bus");
+  factory->before_step = [&](const RoundTask &, std::uint64_t step, TrainMonitor &) {
+    if (step <= 1) tries.push_back(Clock::now());
+    if (!trains) throw std::runtime_error("the device fell off the bus");
   };
   WorkerOptions options = options_for(small, factory, new_token(small));
+  if (trains) options.transport = std::make_unique<RefusingTransport>(std::move(options.transport));
   options.backoff_max = std::chrono::milliseconds(200);
   Worker worker(std::move(options));
   JobConfig config = small.config(1, 1, 1);
+  config.distributed->steps_per_round = 1;
   config.distributed->fault_tolerance = 3;
   CHECK(small.ended(small.coordinator->submit(config).id).state == JobState::failed);
   worker.stop();
