@@ -118,8 +118,9 @@ class Settings {
   /// Nothing: go on with the values. Else help or all faults were printed, and this is the program's exit
   /// code.
   std::optional<int> parse(int argc, const char *const *argv) {
+    const std::vector<const char *> arguments = with_values(argc, argv);
     try {
-      app_.parse(argc, argv);
+      app_.parse(static_cast<int>(arguments.size()), arguments.data());
     } catch (const CLI::Success &asked) {
       return app_.exit(asked);  // help or the version, on stdout
     } catch (const CLI::ParseError &error) {
@@ -159,6 +160,43 @@ class Settings {
     std::vector<const CLI::Option *> about;
     std::function<std::vector<std::string>()> faults;
   };
+
+  /// The arguments without the flags that lack their value. CLI11 would take the next flag for it, and the
+  /// next flag's faults would hide what is wrong.
+  std::vector<const char *> with_values(int argc, const char *const *argv) {
+    std::vector<const char *> kept;
+    for (int at = 0; at < argc; ++at) {
+      const std::string_view flag = argv[at];
+      if (flag == "--") return kept.insert(kept.end(), argv + at, argv + argc), kept;
+      const bool lacks_value =
+          at > 0 && at + 1 < argc && takes_value(app_, flag) && is_flag(app_, argv[at + 1]);
+      if (lacks_value)
+        add_fault(std::string(flag) + ": its value is missing");
+      else
+        kept.push_back(argv[at]);
+    }
+    return kept;
+  }
+
+  static bool any_option(const CLI::App &app, std::string_view argument,
+                         const std::function<bool(const CLI::Option &)> &holds) {
+    if (!argument.starts_with("--")) return false;
+    const CLI::Option *option = app.get_option_no_throw(std::string(argument));
+    if (option != nullptr && holds(*option)) return true;
+    const auto commands = app.get_subcommands([](const CLI::App *) { return true; });
+    return std::any_of(commands.begin(), commands.end(),
+                       [&](const CLI::App *command) { return any_option(*command, argument, holds); });
+  }
+
+  static bool takes_value(const CLI::App &app, std::string_view argument) {
+    return any_option(app, argument,
+                      [](const CLI::Option &option) { return option.get_items_expected_min() > 0; });
+  }
+
+  /// With its value behind a = or without.
+  static bool is_flag(const CLI::App &app, std::string_view argument) {
+    return any_option(app, argument.substr(0, argument.find('=')), [](const CLI::Option &) { return true; });
+  }
 
   void add_fault(const std::string &fault) {
     if (std::find(faults_.begin(), faults_.end(), fault) == faults_.end()) faults_.push_back(fault);

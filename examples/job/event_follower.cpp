@@ -25,15 +25,15 @@ class Absence {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit Absence(const std::function<void(const std::string &)> &say) : say_(say) {}
+  explicit Absence(const FollowOptions &options) : options_(options) {}
 
   bool lasts() const { return lasts_; }
 
   void goes_on(const std::string &trouble) {
     const auto now = Clock::now();
-    if (lasts_ && now - told_ < kReminderInterval) return;
-    say_(std::string("the coordinator is ") + (lasts_ ? "still " : "") + "away (" + trouble +
-         "); it is tried for until it is back");
+    if (lasts_ && now - told_ < options_.reminder_interval) return;
+    options_.on_trouble(std::string("the coordinator is ") + (lasts_ ? "still " : "") + "away (" + trouble +
+                        "); it is tried for until it is back");
     lasts_ = true;
     told_ = now;
   }
@@ -41,13 +41,11 @@ class Absence {
   void ends() {
     if (!lasts_) return;
     lasts_ = false;
-    say_("the coordinator is back");
+    options_.on_trouble("the coordinator is back");
   }
 
  private:
-  static constexpr std::chrono::seconds kReminderInterval{60};
-
-  const std::function<void(const std::string &)> &say_;
+  const FollowOptions &options_;
   bool lasts_ = false;
   Clock::time_point told_;
 };
@@ -57,7 +55,7 @@ class Absence {
 void follow_events(RestClient &client, const FollowOptions &options) {
   bool goes_on = true;
   auto backoff = kBackoffFirst;
-  Absence absence(options.on_trouble);
+  Absence absence(options);
   const auto tick = [&] { return goes_on = options.on_tick(absence.lasts()); };
   EventParser parser(options.on_event);
   while (goes_on) {

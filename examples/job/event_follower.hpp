@@ -3,6 +3,7 @@
 // Thread-safety: of one thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -17,9 +18,10 @@ struct FollowOptions {
   std::function<void(const StreamEvent &)> on_event;
   /// At most ten times a second; whether the coordinator is away. False ends following.
   std::function<bool(bool)> on_tick;
-  /// A sentence when the coordinator is away and is tried for again, once and then every minute; and one when
-  /// it is back.
+  /// A sentence when the coordinator is away and is tried for again, once and then every
+  /// reminder_interval; and one when it is back.
   std::function<void(const std::string &)> on_trouble;
+  std::chrono::milliseconds reminder_interval = std::chrono::minutes(1);
   /// False: no other try is made, and Error(unavailable) or Error(timeout) says why.
   bool tries_again = true;
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -109,6 +110,51 @@ class ScriptedCoordinator {
   RawServer server_;
 };
 
+struct Absence {
+  std::vector<std::string> events;
+  std::vector<std::string> told;
+  bool was_away = false;
+};
+
+/// The stream breaks off after its first event; the third try finds it again.
+Absence follow_over_an_absence(std::chrono::milliseconds reminder_interval) {
+  const std::string head =
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+  RawListener listener;
+  std::thread coordinator([&] {
+    {
+      RawConnection connection = listener.accept();
+      connection.receive_until("\r\n\r\n");
+      connection.send(head + chunk(entry(1)));  // and breaks off
+    }
+    for (int i = 0; i < 2; ++i) listener.accept().receive_until("\r\n\r\n");
+    RawConnection connection = listener.accept();
+    connection.receive_until("\r\n\r\n");
+    connection.send(head + chunk(entry(2)) + "0\r\n\r\n");
+    connection.receive_until("\r\n\r\n");
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{\"state\":\"completed\"}");
+  });
+  const TemporaryFolder folder;
+  ClientOptions options;
+  options.connection.url = listener.url();
+  options.token_file = folder.file("token", kOperatorToken);
+  std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_all);
+  RestClient client(options);
+  Absence absence;
+  FollowOptions follow;
+  follow.job = 1;
+  follow.on_event = [&](const StreamEvent &event) { absence.events.push_back(event.id); };
+  follow.on_tick = [&](bool is_away) {
+    absence.was_away = absence.was_away || is_away;
+    return true;
+  };
+  follow.reminder_interval = reminder_interval;
+  follow.on_trouble = [&](const std::string &text) { absence.told.push_back(text); };
+  follow_events(client, follow);
+  coordinator.join();
+  return absence;
+}
+
 }  // namespace
 
 TEST_CASE("events prints all that there are, and ends") {
@@ -165,44 +211,19 @@ TEST_CASE("a job without events has none to print") {
 }
 
 TEST_CASE("a coordinator that is away is told of once, and so is that it is back") {
-  const std::string head =
-      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
-  RawListener listener;
-  std::thread coordinator([&] {
-    {
-      RawConnection connection = listener.accept();
-      connection.receive_until("\r\n\r\n");
-      connection.send(head + chunk(entry(1)));  // and breaks off
-    }
-    for (int i = 0; i < 2; ++i) listener.accept().receive_until("\r\n\r\n");
-    RawConnection connection = listener.accept();
-    connection.receive_until("\r\n\r\n");
-    connection.send(head + chunk(entry(2)) + "0\r\n\r\n");
-    connection.receive_until("\r\n\r\n");
-    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 21\r\n\r\n{\"state\":\"completed\"}");
-  });
-  const TemporaryFolder folder;
-  ClientOptions options;
-  options.connection.url = listener.url();
-  options.token_file = folder.file("token", kOperatorToken);
-  std::filesystem::permissions(options.token_file, std::filesystem::perms::owner_all);
-  RestClient client(options);
-  std::vector<std::string> told;
-  std::vector<std::string> events;
-  bool was_away = false;
-  FollowOptions follow;
-  follow.job = 1;
-  follow.on_event = [&](const StreamEvent &event) { events.push_back(event.id); };
-  follow.on_tick = [&](bool is_away) {
-    was_away = was_away || is_away;
-    return true;
-  };
-  follow.on_trouble = [&](const std::string &text) { told.push_back(text); };
-  follow_events(client, follow);
-  coordinator.join();
-  CHECK(events == std::vector<std::string>{"1", "2"});
-  CHECK(was_away);
-  REQUIRE(told.size() == 2);
-  CHECK(told[0].starts_with("the coordinator is away ("));
-  CHECK(told[1] == "the coordinator is back");
+  const Absence absence = follow_over_an_absence(std::chrono::hours(1));
+  CHECK(absence.events == std::vector<std::string>{"1", "2"});
+  CHECK(absence.was_away);
+  REQUIRE(absence.told.size() == 2);
+  CHECK(absence.told[0].starts_with("the coordinator is away ("));
+  CHECK(absence.told[1] == "the coordinator is back");
+}
+
+TEST_CASE("a coordinator that stays away is told of again") {
+  const Absence absence = follow_over_an_absence(std::chrono::milliseconds(0));
+  REQUIRE(absence.told.size() == 4);
+  CHECK(absence.told[0].starts_with("the coordinator is away ("));
+  CHECK(absence.told[1].starts_with("the coordinator is still away ("));
+  CHECK(absence.told[2].starts_with("the coordinator is still away ("));
+  CHECK(absence.told[3] == "the coordinator is back");
 }

@@ -215,6 +215,22 @@ TEST_CASE("all faults of the settings are told, each once") {
   CHECK(told({"--place="}).find("is missing") == std::string::npos);
 }
 
+TEST_CASE("a flag without its value does not take the next flag for it") {
+  const TemporaryFolder folder;
+  const auto told = [&](const std::vector<std::string> &arguments) {
+    const StderrTo output(folder.file("stderr", ""));
+    CHECK(read(arguments, true).exit_code == 2);
+    return output.text();
+  };
+  const std::string help = "program: run it with --help for what it takes\n";
+  CHECK(told({"--log-level", "--place", "x"}) == "program: --log-level: its value is missing\n" + help);
+  CHECK(told({"--log-level", "--place=x"}) == "program: --log-level: its value is missing\n" + help);
+  CHECK(told({"--place", "--open"}) == "program: --place: its value is missing\n" + help);
+  CHECK(read({"--place=--open"}).place == "--open");
+  CHECK(read({"--place", "--unknown"}).place == "--unknown");
+  CHECK_FALSE(read({"--place", "x", "--open", "--count", "3"}).exit_code);
+}
+
 TEST_CASE("a switch has four words for on and four for off, wherever it comes from") {
   const TemporaryFolder folder;
   for (const std::string on : {"true", "yes", "on", "1"}) {
