@@ -21,9 +21,16 @@ using namespace parsyn::test;
 
 namespace {
 
+/// Nobody sends heartbeats while a test reads for a while, and no lease's end is to come between its events.
+CoordinatorOptions with_long_lease() {
+  CoordinatorOptions options;
+  options.lease_duration = std::chrono::minutes(10);
+  return options;
+}
+
 /// A job whose one worker has said much.
 struct LongJob {
-  SmallJob small;
+  SmallJob small{constant(0), 12, with_long_lease()};
   ManualWorker worker = ManualWorker::join(*small.coordinator);
   Task task;
   CoordinatorServer server;
