@@ -165,37 +165,32 @@ class Settings {
   /// next flag's faults would hide what is wrong.
   std::vector<const char *> with_values(int argc, const char *const *argv) {
     std::vector<const char *> kept;
-    for (int at = 0; at < argc; ++at) {
-      const std::string_view flag = argv[at];
-      if (flag == "--") return kept.insert(kept.end(), argv + at, argv + argc), kept;
-      const bool lacks_value =
-          at > 0 && at + 1 < argc && takes_value(app_, flag) && is_flag(app_, argv[at + 1]);
-      if (lacks_value)
-        add_fault(std::string(flag) + ": its value is missing");
+    int at = 0;
+    for (; at < argc && std::string_view(argv[at]) != "--"; ++at) {
+      const CLI::Option *option = find_option(app_, argv[at]);
+      const bool takes_value = option != nullptr && option->get_items_expected_min() > 0;
+      if (takes_value && at + 1 < argc && is_flag(argv[at + 1]))
+        add_fault(std::string(argv[at]) + ": its value is missing");
       else
         kept.push_back(argv[at]);
     }
+    kept.insert(kept.end(), argv + at, argv + argc);  // what follows "--" are no flags
     return kept;
   }
 
-  static bool any_option(const CLI::App &app, std::string_view argument,
-                         const std::function<bool(const CLI::Option &)> &holds) {
-    if (!argument.starts_with("--")) return false;
-    const CLI::Option *option = app.get_option_no_throw(std::string(argument));
-    if (option != nullptr && holds(*option)) return true;
-    const auto commands = app.get_subcommands([](const CLI::App *) { return true; });
-    return std::any_of(commands.begin(), commands.end(),
-                       [&](const CLI::App *command) { return any_option(*command, argument, holds); });
-  }
-
-  static bool takes_value(const CLI::App &app, std::string_view argument) {
-    return any_option(app, argument,
-                      [](const CLI::Option &option) { return option.get_items_expected_min() > 0; });
-  }
-
   /// With its value behind a = or without.
-  static bool is_flag(const CLI::App &app, std::string_view argument) {
-    return any_option(app, argument.substr(0, argument.find('=')), [](const CLI::Option &) { return true; });
+  bool is_flag(std::string_view argument) const {
+    return find_option(app_, argument.substr(0, argument.find('='))) != nullptr;
+  }
+
+  /// By its long name: the program's, or one of its commands', which take a value everywhere or nowhere.
+  static const CLI::Option *find_option(const CLI::App &app, std::string_view flag) {
+    if (!flag.starts_with("--")) return nullptr;
+    if (const CLI::Option *option = app.get_option_no_throw(std::string(flag))) return option;
+    for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; })) {
+      if (const CLI::Option *option = find_option(*command, flag)) return option;
+    }
+    return nullptr;
   }
 
   void add_fault(const std::string &fault) {

@@ -87,6 +87,14 @@ Values read(const std::vector<std::string> &arguments, bool place_is_required = 
   return values;
 }
 
+/// What is written of arguments that are refused; --place is required.
+std::string told(const std::vector<std::string> &arguments) {
+  const TemporaryFolder folder;
+  const StderrTo errors(folder.file("stderr", ""));
+  CHECK(read(arguments, true).exit_code == 2);
+  return errors.text();
+}
+
 }  // namespace
 
 TEST_CASE("flags win over the environment, the environment over the file, the file over the default") {
@@ -199,11 +207,6 @@ TEST_CASE("all faults of the settings are told, each once") {
   const TemporaryFolder folder;
   const auto file = folder.file("settings", "seconds = soon\nplaec = x\n").string();
   const Variable variable("PARSYN_TEST_OPEN", "perhaps");
-  const auto told = [&](const std::vector<std::string> &arguments) {
-    const StderrTo errors(folder.file("stderr", ""));
-    CHECK(read(arguments, true).exit_code == 2);
-    return errors.text();
-  };
   const std::string all = told({"--count", "0x1", "--config", file, "--odd", "--", "01"});
   for (const char *fault : {"--count: '0x1'", "ID: '01'", "expected: --odd\n",
                             "PARSYN_TEST_OPEN: --open must be", "settings: --seconds: 'soon'",
@@ -216,12 +219,6 @@ TEST_CASE("all faults of the settings are told, each once") {
 }
 
 TEST_CASE("a flag without its value does not take the next flag for it") {
-  const TemporaryFolder folder;
-  const auto told = [&](const std::vector<std::string> &arguments) {
-    const StderrTo output(folder.file("stderr", ""));
-    CHECK(read(arguments, true).exit_code == 2);
-    return output.text();
-  };
   const std::string help = "program: run it with --help for what it takes\n";
   CHECK(told({"--log-level", "--place", "x"}) == "program: --log-level: its value is missing\n" + help);
   CHECK(told({"--log-level", "--place=x"}) == "program: --log-level: its value is missing\n" + help);
